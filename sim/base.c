@@ -1,0 +1,176 @@
+/* base -- the arena, growing arrays, failures. */
+#include "base.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK ((size_t)1 << 18)    /* what small allocations are carved from */
+#define LARGE (CHUNK / 4)          /* from here on an allocation has a chunk of its own */
+#define ALIGN _Alignof(max_align_t)
+
+struct mr_chunk {
+    mr_chunk *older, *newer;
+    size_t used, size; /* of data, in bytes */
+    _Alignas(max_align_t) unsigned char data[];
+};
+
+int mr_status_exit(mr_status status)
+{
+    static const int exits[] = {
+#define X(name, exit_code, text) exit_code,
+        MR_STATUS_LIST(X)
+#undef X
+    };
+    return exits[status];
+}
+
+/* The one place below bench/ that ends the program: the host itself has no memory left. */
+static void *or_abort(void *memory)
+{
+    if (!memory) abort();
+    return memory;
+}
+
+static mr_chunk *new_chunk(mr_ctx *ctx, size_t size)
+{
+    if (size > SIZE_MAX - sizeof(mr_chunk)) or_abort(NULL);
+    mr_chunk *chunk = or_abort(calloc(1, sizeof(mr_chunk) + size));
+    chunk->size = size;
+    chunk->older = ctx->chunk;
+    if (ctx->chunk) ctx->chunk->newer = chunk;
+    ctx->chunk = chunk;
+    return chunk;
+}
+
+/* A chunk for one large array goes behind the newest, which still has room for small ones. */
+static mr_chunk *new_large(mr_ctx *ctx, size_t size)
+{
+    mr_chunk *open = ctx->chunk;
+    mr_chunk *large = new_chunk(ctx, size);
+    large->used = size;
+    if (!open || open->used == open->size) return large;
+    ctx->chunk = open;
+    large->older = open->older;
+    if (large->older) large->older->newer = large;
+    large->newer = open;
+    open->older = large;
+    open->newer = NULL;
+    return large;
+}
+
+void *mr_alloc(mr_ctx *ctx, size_t bytes)
+{
+    if (bytes > SIZE_MAX - ALIGN) or_abort(NULL);
+    bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    if (bytes >= LARGE) return new_large(ctx, bytes)->data;
+    mr_chunk *chunk = ctx->chunk;
+    if (!chunk || chunk->size - chunk->used < bytes) chunk = new_chunk(ctx, CHUNK);
+    void *memory = chunk->data + chunk->used;
+    chunk->used += bytes;
+    return memory;
+}
+
+void *mr_alloc_n(mr_ctx *ctx, size_t n, size_t size)
+{
+    if (size && n > SIZE_MAX / size) or_abort(NULL);
+    return mr_alloc(ctx, n * size);
+}
+
+static void *grow_large(mr_ctx *ctx, void *at, size_t old, size_t bytes)
+{
+    mr_chunk *chunk = (mr_chunk *)(void *)((unsigned char *)at - offsetof(mr_chunk, data));
+    chunk = or_abort(realloc(chunk, sizeof(mr_chunk) + bytes));
+    memset(chunk->data + old, 0, bytes - old);
+    chunk->used = chunk->size = bytes;
+    if (chunk->older) chunk->older->newer = chunk;
+    if (chunk->newer) chunk->newer->older = chunk;
+    else ctx->chunk = chunk;
+    return chunk->data;
+}
+
+void *mr_grow(mr_ctx *ctx, void *at, uint32_t *cap, uint32_t want, size_t size)
+{
+    uint32_t room = *cap < 8 ? 8 : *cap;
+    while (room < want) room = room > UINT32_MAX / 2 ? UINT32_MAX : room * 2;
+    if (room == *cap || room > SIZE_MAX / 2 / size) or_abort(NULL);
+    const size_t old = (*cap * size + ALIGN - 1) / ALIGN * ALIGN;
+    const size_t bytes = (room * size + ALIGN - 1) / ALIGN * ALIGN;
+    *cap = room;
+    if (at && old >= LARGE) return grow_large(ctx, at, old, bytes);
+    void *copy = mr_alloc(ctx, bytes);
+    if (at) memcpy(copy, at, old);
+    return copy;
+}
+
+void mr_ctx_clear(mr_ctx *ctx)
+{
+    for (mr_chunk *chunk = ctx->chunk, *older; chunk; chunk = older) {
+        older = chunk->older;
+        free(chunk);
+    }
+    ctx->chunk = NULL;
+}
+
+char *mr_strndup(mr_ctx *ctx, const char *text, size_t n)
+{
+    char *copy = mr_alloc(ctx, n + 1);
+    memcpy(copy, text, n);
+    return copy;
+}
+
+char *mr_strdup(mr_ctx *ctx, const char *text)
+{
+    return mr_strndup(ctx, text, strlen(text));
+}
+
+char *mr_printf(mr_ctx *ctx, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (n < 0) or_abort(NULL);
+    char *text = mr_alloc(ctx, (size_t)n + 1);
+    vsnprintf(text, (size_t)n + 1, format, again);
+    va_end(again);
+    return text;
+}
+
+static void record(mr_ctx *ctx, mr_status status, const char *where, const char *format,
+                   va_list args)
+{
+    mr_failure *failure = &ctx->failure;
+    char text[sizeof failure->text];
+    vsnprintf(text, sizeof text, format, args); /* args may point into the old failure */
+    char place[sizeof failure->where];
+    snprintf(place, sizeof place, "%s", where);
+    *failure = (mr_failure){.status = status};
+    memcpy(failure->text, text, sizeof text);
+    memcpy(failure->where, place, sizeof place);
+}
+
+mr_status mr_fail(mr_ctx *ctx, mr_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    record(ctx, status, "", format, args);
+    va_end(args);
+    return status;
+}
+
+mr_status mr_fail_at(mr_ctx *ctx, mr_status status, const char *where, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    record(ctx, status, where, format, args);
+    va_end(args);
+    return status;
+}
+
+void mr_progress(mr_ctx *ctx, const char *what, double part)
+{
+    if (ctx->progress) ctx->progress(ctx->watcher, what, part);
+}
