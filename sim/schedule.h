@@ -1,0 +1,37 @@
+/* schedule.h -- lifetimes decided: what is allocated, run and freed on one device, in order. */
+#ifndef MR_SCHEDULE_H
+#define MR_SCHEDULE_H
+
+#include "trace.h"
+
+typedef struct mr_carry {
+    uint32_t from, to; /* storages of the same size and stream */
+} mr_carry;
+
+typedef struct mr_schedule {
+    const mr_trace *trace;
+    uint32_t device;
+    const mr_history *history; /* of this device; NULL unless recorded (and not rewritten) */
+    MR_VEC(mr_event) events;   /* ALLOC, FREE, DONE, RUN, FLUSH, MARK, CARRY */
+    MR_VEC(mr_carry) carries;
+    uint32_t iterations;       /* how many times the trace is repeated in events */
+} mr_schedule;
+
+/* Events of `device` in order.  Storages that are live before the first event are allocated by
+ * nobody here: an allocator adopts them or places them first (placement.h).
+ *
+ * Of an operator trace lifetimes are derived: a storage is born with the op that writes it and ends
+ * with max(last remaining reader, drop, last saver's backward); of an allocation trace they are
+ * taken as recorded. */
+mr_status mr_schedule_make(mr_ctx *ctx, const mr_trace *trace, uint32_t device,
+                           mr_schedule *out);
+
+/* The same schedule `n` times in a row, as steps follow each other in training: a storage that
+ * ends one iteration alive becomes the equally large one that the next expects to be alive
+ * (CARRY); what has no partner is freed, or allocated, at the seam. */
+mr_status mr_schedule_repeat(mr_ctx *ctx, const mr_schedule *in, uint32_t n, mr_schedule *out);
+
+/* Largest sum of bytes live at once, and the index of the event that reaches it. */
+uint64_t mr_schedule_peak(const mr_schedule *schedule, uint32_t *at);
+
+#endif
