@@ -38,14 +38,9 @@
 // a refused option is passed over like in a program that catches the exception, any other refusal
 // ends the run, because the allocator is in no defined state after it.
 #include "fakecuda.h"
+#include "start.h"
 
-#include <c10/cuda/CUDAAllocatorConfig.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
-#if __has_include(<c10/cuda/PeerToPeerAccess.h>)
-#include <c10/cuda/PeerToPeerAccess.h>
-#define HAVE_P2P_CACHE 1
-#endif
 #include <c10/util/Exception.h>
 #include <cuda_runtime_api.h>
 
@@ -61,12 +56,6 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
-
-// c10_cuda asks libtorch_cuda whether a device has a context and throws when nobody has
-// registered an answer (needed as soon as events are recorded).
-namespace c10::cuda::_internal {
-void setHasPrimaryContext(bool (*func)(c10::DeviceIndex));
-}
 
 namespace cca = c10::cuda::CUDACachingAllocator;
 using Alloc = cca::CUDAAllocator;
@@ -552,12 +541,8 @@ int main(int argc, char **argv) {
         }
     }
     std::istream &in = file.is_open() ? file : std::cin;
-    c10::cuda::_internal::setHasPrimaryContext([](c10::DeviceIndex) { return true; });
     try {
-#ifdef HAVE_P2P_CACHE
-        c10::cuda::detail::init_p2p_access_cache(1);
-#endif
-        cca::init(1);
+        start_allocator();
         start_history(cca::get(), size_t{1} << 22);
     } catch (const std::exception &e) {
         std::fprintf(stderr, "the allocator does not start: %s\n", e.what());
