@@ -1,0 +1,146 @@
+/* commands.h -- what a subcommand is, the options it takes, and what several of them share.
+ *
+ * A subcommand is one file cmd_<name>.c with one descriptor at its end, and one word in
+ * MR_COMMANDS.  Parsing, --help and did-you-mean follow from its table of options.
+ */
+#ifndef MR_COMMANDS_H
+#define MR_COMMANDS_H
+
+#include "evaluate.h"
+
+/* ---- options ---------------------------------------------------------------------------- */
+
+typedef MR_VEC(const char *) mr_words;
+
+/* Values of all options of all subcommands; which of them one takes is said by its table. */
+typedef struct mr_args {
+    mr_words words; /* what is not an option: FILE, SPEC... */
+    const char *device;       /* name of a row of devices.csv; NULL: not given */
+    uint64_t capacity;        /* bytes; 0: not given */
+    uint64_t cuda_device;     /* of the recording; MR_NONE: all */
+    uint64_t iterations;      /* at least 1 */
+    const char *from, *to;    /* "1200" an event, "1.5s" a time; NULL: not cut */
+    mr_words alloc_conf;      /* texts of PYTORCH_CUDA_ALLOC_CONF */
+    bool fit;
+    const char *format;       /* table, csv, json, md */
+    const char *output;       /* file or folder; NULL: standard output */
+    uint64_t jobs;            /* threads */
+    const char *ends;         /* exclusive, inclusive */
+    const char *reader;       /* name of a format of recordings; NULL: told by content */
+    uint64_t top;             /* length of lists */
+} mr_args;
+
+typedef enum mr_option_type {
+    MR_OPTION_SWITCH, /* bool */
+    MR_OPTION_TEXT,   /* const char * */
+    MR_OPTION_TEXTS,  /* mr_words, may be repeated */
+    MR_OPTION_NUMBER, /* uint64_t */
+    MR_OPTION_SIZE,   /* uint64_t bytes; written 512, 2MiB, 24GiB */
+    MR_OPTION_CHOICE, /* const char *, one of the words in `argument` "a|b|c" */
+} mr_option_type;
+
+typedef struct mr_option {
+    const char *name;     /* without dashes */
+    char letter;          /* short form, 0 for none */
+    mr_option_type type;
+    size_t offset;        /* into mr_args */
+    uint64_t low, high;   /* of numbers, inclusive */
+    const char *argument; /* what its value is called in the help; NULL for a switch */
+    const char *help;
+} mr_option;
+
+/* One row of a subcommand's table, which ends with {0}. */
+#define MR_OPTION(name, letter, TYPE, field, low, high, argument, help) \
+    {name, letter, MR_OPTION_##TYPE, offsetof(mr_args, field), low, high, argument, help}
+
+/* How a recording is read; all subcommands that take one have these. */
+#define MR_OPTIONS_READING                                                                      \
+    MR_OPTION("format-of", 0, TEXT, reader, 0, 0, "NAME",                                       \
+              "read FILE as this format instead of telling by content"),                        \
+    MR_OPTION("ends", 0, CHOICE, ends, 0, 0, "exclusive|inclusive",                             \
+              "lifetime tables: whether `upper` is still in use (default exclusive)")
+
+/* What is replayed, and on what. */
+#define MR_OPTIONS_REPLAY                                                                       \
+    MR_OPTION("device", 'd', TEXT, device, 0, 0, "NAME",                                        \
+              "GPU to predict for: its memory, context and costs (memreuse list devices)"),     \
+    MR_OPTION("capacity", 'c', SIZE, capacity, 1, UINT64_MAX, "SIZE",                           \
+              "memory the process can have beside its CUDA context, such as 22GiB"),            \
+    MR_OPTION("cuda-device", 0, NUMBER, cuda_device, 0, 65535, "N",                             \
+              "only this device of the recording (default: all, one after another)"),           \
+    MR_OPTION("iterations", 'n', NUMBER, iterations, 1, 1000000, "N",                           \
+              "repeat the recording N times without resetting the allocator"),                  \
+    MR_OPTION("from", 0, TEXT, from, 0, 0, "WHERE",                                             \
+              "cut: first event, as its number (1200) or a time (1.5s)"),                       \
+    MR_OPTION("to", 0, TEXT, to, 0, 0, "WHERE",                                                 \
+              "cut: the event or time to stop before"),                                         \
+    MR_OPTION("alloc-conf", 0, TEXTS, alloc_conf, 0, 0, "TEXT",                                 \
+              "add a row with this PYTORCH_CUDA_ALLOC_CONF; may be repeated")
+
+#define MR_OPTION_JOBS                                                                          \
+    MR_OPTION("jobs", 'j', NUMBER, jobs, 1, 1024, "N", "threads (default: one per processor)")
+
+/* ---- subcommands -------------------------------------------------------------------------- */
+
+typedef struct mr_command {
+    const char *name;
+    const char *usage;        /* what follows the name: "FILE [SPEC...]" */
+    const char *summary;      /* one line */
+    const char *more;         /* further paragraphs of its help; may be NULL */
+    const mr_option *options; /* NULL when there are none beside --help */
+    uint32_t words_min, words_max; /* how many words it takes */
+    /* Writes its results to standard output.  *answer is the exit code of a run that went
+     * well: 0 unless the command sets it, as check does when it finds a difference. */
+    mr_status (*run)(mr_ctx *ctx, const mr_args *args, int *answer);
+    void (*help)(mr_ctx *ctx); /* prints more to the end of its help; may be NULL */
+} mr_command;
+
+#define MR_COMMANDS(X) X(list) X(info) X(compare) X(explain) X(check) X(convert)
+
+#define X(name) extern const mr_command mr_command_##name;
+MR_COMMANDS(X)
+#undef X
+
+extern const mr_command *const mr_commands[]; /* ends with NULL */
+
+/* Reads what stands behind the subcommand.  MR_EUSAGE with a sentence; sets *help instead of
+ * complaining when --help is among it. */
+mr_status mr_args_parse(mr_ctx *ctx, const mr_command *command, int argc, char *const argv[],
+                        mr_args *out, bool *help);
+void mr_args_help(mr_ctx *ctx, const mr_command *command); /* to standard output */
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+/* Rows of devices.csv, which is built into the program; ends with a row whose name is NULL. */
+mr_status mr_devices(mr_ctx *ctx, const mr_device **out, uint32_t *n);
+/* MR_EUSAGE with the nearest name. */
+mr_status mr_device_find(mr_ctx *ctx, const char *name, mr_device *out);
+
+/* ---- what a command line asks to be replayed ---------------------------------------------------- */
+
+typedef struct mr_scene {
+    mr_trace trace;
+    mr_device device;       /* given, or the one assumed */
+    bool device_assumed;    /* nobody named it: only context and costs come from it */
+    uint64_t capacity;      /* UINT64_MAX: no limit */
+    const uint32_t *cuda_devices; /* of the recording, those asked for */
+    uint32_t cuda_device_count;
+    uint32_t iterations;
+} mr_scene;
+
+/* Reads FILE (args->words.at[0]), cuts it, looks up the device. */
+mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out);
+/* Parses one spec against the built-in strategies. */
+mr_status mr_scene_spec(mr_ctx *ctx, const char *text, mr_spec *out);
+/* Specs of the command line from word `first` on, then one for every --alloc-conf. */
+mr_status mr_scene_specs(mr_ctx *ctx, const mr_args *args, uint32_t first, mr_words *out);
+/* pytorch with the allocator settings that the recording was made with. */
+const char *mr_scene_recorded_spec(mr_ctx *ctx, const mr_trace *trace);
+/* The question for a spec on one device of the recording. */
+mr_question mr_scene_question(const mr_scene *scene, const mr_spec *spec, uint32_t cuda_device);
+
+/* A part of a recording as a recording of its own: events [first, end). */
+mr_status mr_trace_cut(mr_ctx *ctx, const mr_trace *in, uint32_t first, uint32_t end,
+                       mr_trace *out);
+
+#endif

@@ -1,0 +1,50 @@
+/* report.h -- how things are shown: numbers with units, tables, failures, progress. */
+#ifndef MR_REPORT_H
+#define MR_REPORT_H
+
+#include <stdio.h>
+
+#include "metrics.h"
+#include "sink.h"
+
+/* ---- numbers ------------------------------------------------------------------------------- */
+
+/* "512 B", "2.00 MiB", "1.50 GiB": binary units, two decimals. */
+const char *mr_show_bytes(mr_ctx *ctx, uint64_t bytes);
+const char *mr_show_ns(mr_ctx *ctx, uint64_t ns); /* "12 ns", "861 us", "3.83 ms", "1.20 s" */
+const char *mr_show_count(mr_ctx *ctx, uint64_t n, const char *one, const char *many);
+const char *mr_show_value(mr_ctx *ctx, mr_unit unit, uint64_t value);
+
+/* ---- tables -------------------------------------------------------------------------------- */
+
+/* Cells are texts; the first column is aligned left, numbers are aligned right.  A heading may
+ * have several lines, separated by '\n'. */
+typedef struct mr_table {
+    uint32_t columns;
+    const char *const *headings;
+    const bool *left; /* per column; NULL: only the first */
+    MR_VEC(const char *) cells; /* row by row */
+} mr_table;
+
+void mr_table_text(mr_ctx *ctx, const mr_table *table, const char *indent, mr_sink *sink);
+void mr_table_markdown(mr_ctx *ctx, const mr_table *table, mr_sink *sink);
+
+/* Text as a field of CSV (RFC 4180) and as a string of JSON, quotes included. */
+void mr_write_csv_field(mr_sink *sink, const char *text);
+void mr_write_json_string(mr_sink *sink, const char *text);
+
+
+/* ---- failures and progress ------------------------------------------------------------------- */
+
+/* "memreuse: file:3:7: sentence", or the sentence and the words it is about underlined. */
+void mr_report_failure(FILE *stream, const mr_failure *failure);
+
+/* Shows on a terminal how far the work is, once it has taken more than a second.  Several contexts
+ * may watch one: each does one of `parts` equal parts of it. */
+typedef struct mr_watch mr_watch;
+mr_watch *mr_watch_new(mr_ctx *ctx, uint32_t parts);
+void mr_watch_attach(mr_watch *watch, mr_ctx *ctx, uint32_t part, const char *label);
+void mr_watch_done(mr_watch *watch, uint32_t part);
+void mr_watch_finish(mr_watch *watch); /* wipes the line */
+
+#endif

@@ -1,0 +1,159 @@
+/* table -- aligned columns for a terminal, Markdown, and fields of CSV and JSON. */
+#include <string.h>
+
+#include "report.h"
+
+#define GAP 2 /* blanks between two columns */
+
+/* Characters, not bytes, of UTF-8 text. */
+static uint32_t width_of(const char *text, size_t n)
+{
+    uint32_t width = 0;
+    for (size_t i = 0; i < n; i++) width += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return width;
+}
+
+/* Line `line` of a text of several; *n is 0 when it has fewer. */
+static const char *line_of(const char *text, uint32_t line, size_t *n)
+{
+    while (line > 0 && *text) {
+        text += strcspn(text, "\n");
+        if (*text) text++;
+        line--;
+    }
+    *n = line ? 0 : strcspn(text, "\n");
+    return text;
+}
+
+static uint32_t lines_in(const char *text)
+{
+    uint32_t n = 1;
+    for (; *text; text++) n += *text == '\n';
+    return n;
+}
+
+static uint32_t widest_line(const char *text)
+{
+    uint32_t widest = 0;
+    for (uint32_t i = 0; i < lines_in(text); i++) {
+        size_t n;
+        const char *line = line_of(text, i, &n);
+        const uint32_t width = width_of(line, n);
+        if (width > widest) widest = width;
+    }
+    return widest;
+}
+
+static uint32_t *column_widths(mr_ctx *ctx, const mr_table *table)
+{
+    uint32_t *widths = MR_NEW_N(ctx, uint32_t, table->columns);
+    for (uint32_t i = 0; i < table->columns; i++) widths[i] = widest_line(table->headings[i]);
+    for (uint32_t i = 0; i < table->cells.n; i++) {
+        const char *cell = table->cells.at[i];
+        const uint32_t width = width_of(cell, strlen(cell));
+        if (width > widths[i % table->columns]) widths[i % table->columns] = width;
+    }
+    return widths;
+}
+
+static bool is_left(const mr_table *table, uint32_t column)
+{
+    return table->left ? table->left[column] : column == 0;
+}
+
+/* One field of a line; the last one leaves no blanks behind it. */
+static void put_field(const mr_table *table, uint32_t column, uint32_t width, const char *text,
+                      size_t n, mr_sink *sink)
+{
+    const uint32_t used = width_of(text, n);
+    const int pad = (int)(width > used ? width - used : 0);
+    const bool left = is_left(table, column), last = column + 1 == table->columns;
+    if (column) mr_sink_print(sink, "%*s", GAP, "");
+    if (!left) mr_sink_print(sink, "%*s", pad, "");
+    mr_sink_write(sink, text, n);
+    if (left && !last) mr_sink_print(sink, "%*s", pad, "");
+}
+
+static void put_headings(const mr_table *table, const uint32_t *widths, const char *indent,
+                         mr_sink *sink)
+{
+    uint32_t lines = 0;
+    for (uint32_t i = 0; i < table->columns; i++)
+        if (lines_in(table->headings[i]) > lines) lines = lines_in(table->headings[i]);
+    for (uint32_t line = 0; line < lines; line++) {
+        mr_sink_print(sink, "%s", indent);
+        for (uint32_t i = 0; i < table->columns; i++) {
+            const uint32_t blank = lines - lines_in(table->headings[i]); /* stand at the bottom */
+            size_t n = 0;
+            const char *text = "";
+            if (line >= blank) text = line_of(table->headings[i], line - blank, &n);
+            put_field(table, i, widths[i], text, n, sink);
+        }
+        mr_sink_print(sink, "\n");
+    }
+}
+
+void mr_table_text(mr_ctx *ctx, const mr_table *table, const char *indent, mr_sink *sink)
+{
+    const uint32_t *widths = column_widths(ctx, table);
+    put_headings(table, widths, indent, sink);
+    for (uint32_t i = 0; i < table->cells.n; i++) {
+        const char *cell = table->cells.at[i];
+        const uint32_t column = i % table->columns;
+        if (column == 0) mr_sink_print(sink, "%s", indent);
+        put_field(table, column, widths[column], cell, strlen(cell), sink);
+        if (column + 1 == table->columns) mr_sink_print(sink, "\n");
+    }
+}
+
+static void put_markdown(mr_sink *sink, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '|') mr_sink_print(sink, "\\");
+        mr_sink_print(sink, "%c", *text == '\n' ? ' ' : *text);
+    }
+}
+
+void mr_table_markdown(mr_ctx *ctx, const mr_table *table, mr_sink *sink)
+{
+    (void)ctx;
+    for (uint32_t i = 0; i < table->columns; i++) {
+        mr_sink_print(sink, i ? " | " : "| ");
+        put_markdown(sink, table->headings[i]);
+    }
+    mr_sink_print(sink, " |\n");
+    for (uint32_t i = 0; i < table->columns; i++)
+        mr_sink_print(sink, "%s%s", i ? "" : "|", is_left(table, i) ? "---|" : "---:|");
+    mr_sink_print(sink, "\n");
+    for (uint32_t i = 0; i < table->cells.n; i++) {
+        mr_sink_print(sink, i % table->columns ? " | " : "| ");
+        put_markdown(sink, table->cells.at[i]);
+        if (i % table->columns + 1 == table->columns) mr_sink_print(sink, " |\n");
+    }
+}
+
+void mr_write_csv_field(mr_sink *sink, const char *text)
+{
+    if (!strpbrk(text, ",\"\n\r")) {
+        mr_sink_print(sink, "%s", text);
+        return;
+    }
+    mr_sink_print(sink, "\"");
+    for (; *text; text++) {
+        if (*text == '"') mr_sink_write(sink, text, 1); /* a quote is written twice */
+        mr_sink_write(sink, text, 1);
+    }
+    mr_sink_print(sink, "\"");
+}
+
+void mr_write_json_string(mr_sink *sink, const char *text)
+{
+    mr_sink_print(sink, "\"");
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\') mr_sink_print(sink, "\\%c", c);
+        else if (c < 0x20) mr_sink_print(sink, "\\u%04x", c);
+        else mr_sink_write(sink, text, 1);
+    }
+    mr_sink_print(sink, "\"");
+}

@@ -1,0 +1,44 @@
+/* units -- numbers as people read them. */
+#include <inttypes.h>
+
+#include "report.h"
+
+const char *mr_show_bytes(mr_ctx *ctx, uint64_t bytes)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < MR_KIB) return mr_printf(ctx, "%" PRIu64 " B", bytes);
+    double value = (double)bytes / 1024;
+    size_t unit = 0;
+    while (value >= 1023.995 && unit + 1 < MR_COUNT(units)) { /* would be printed as 1024.00 */
+        value /= 1024;
+        unit++;
+    }
+    return mr_printf(ctx, "%.2f %s", value, units[unit]);
+}
+
+const char *mr_show_ns(mr_ctx *ctx, uint64_t ns)
+{
+    static const struct {
+        double ns;
+        const char *name;
+    } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
+    for (size_t i = 0; i < MR_COUNT(units); i++)
+        if ((double)ns >= units[i].ns)
+            return mr_printf(ctx, "%.2f %s", (double)ns / units[i].ns, units[i].name);
+    return mr_printf(ctx, "%" PRIu64 " ns", ns);
+}
+
+const char *mr_show_count(mr_ctx *ctx, uint64_t n, const char *one, const char *many)
+{
+    return mr_printf(ctx, "%" PRIu64 " %s", n, n == 1 ? one : many);
+}
+
+const char *mr_show_value(mr_ctx *ctx, mr_unit unit, uint64_t value)
+{
+    switch (unit) {
+    case MR_BYTES: return mr_show_bytes(ctx, value);
+    case MR_NS: return mr_show_ns(ctx, value);
+    case MR_COUNTS: break;
+    }
+    return mr_printf(ctx, "%" PRIu64, value);
+}
