@@ -9,20 +9,25 @@ typedef struct mr_question {
     const mr_trace *trace;
     const mr_spec *spec;
     const mr_device *device;   /* costs and context; never NULL */
-    uint64_t capacity;         /* bytes to be had for the process beside its context */
+    const mr_backend *backend; /* NULL: the model */
+    uint64_t capacity;         /* bytes for the process beside its context; UINT64_MAX: no limit */
     uint32_t cuda_device;      /* which device of the trace */
     uint32_t iterations;       /* at least 1 */
-    bool recorded_addresses;   /* new segments lie where the recording had them */
+    /* Begin with the segments that the recording began with, and put new ones where it had them:
+     * to compare with what really happened.  Else the allocator begins empty and the storages
+     * live before the first event are its first requests. */
+    bool as_recorded;
 } mr_question;
 
 typedef struct mr_answer {
+    mr_trace trace; /* after the rewrites */
     mr_schedule schedule;
     mr_placement placement;
     mr_metrics metrics;
 } mr_answer;
 
-/* Rewrites, schedules, places, lets both referees look, measures.  `answer` must stay where it is:
- * its parts point to each other. */
+/* Rewrites, schedules, places, lets both referees look, measures.  `answer` must stay where it
+ * is: its parts point to each other. */
 mr_status mr_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer *answer);
 
 #endif

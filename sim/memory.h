@@ -16,6 +16,7 @@ typedef struct mr_segment {
     uint64_t bytes;   /* of the whole range; 0 when an expandable range's length is unknown */
     uint32_t stream;  /* index of the stream it serves */
     uint32_t pool;    /* private pool it belongs to, 0 for the default */
+    uint64_t page;    /* expandable: bytes of each physical allocation behind it; else 0 */
     bool large;       /* belongs to the pool of large blocks, where the allocator has two */
     bool expandable;  /* only an address range: memory comes and goes with MAP and UNMAP */
 } mr_segment;

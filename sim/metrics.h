@@ -1,8 +1,8 @@
-/* metrics.h -- what was measured of a placement. */
+/* metrics.h -- what is measured when a placement is carried out. */
 #ifndef MR_METRICS_H
 #define MR_METRICS_H
 
-#include "placement.h"
+#include "backend.h"
 
 typedef enum mr_unit { MR_BYTES, MR_COUNTS, MR_NS } mr_unit;
 
@@ -24,7 +24,20 @@ extern const uint32_t mr_metric_count;
 
 uint64_t mr_metric_value(const mr_metrics *metrics, const mr_metric *metric);
 
-void mr_metrics_measure(const mr_placement *placement, const mr_device *device,
-                        mr_metrics *out);
+/* The four sums after some commands; what they mean stands in metrics.def. */
+typedef struct mr_levels {
+    uint64_t requested, allocated, reserved;
+    uint64_t device; /* reserved, each segment rounded up to whole physical pages */
+} mr_levels;
+
+/* Applies one command to the sums. */
+void mr_levels_step(mr_levels *levels, const mr_placement *placement, const mr_cmd *cmd,
+                    uint64_t granularity);
+
+/* Carries the commands out on a backend, one after the other, and measures.  What was there
+ * before the first event counts as memory, not as calls or time.  MR_EDEVICE when the device
+ * refuses what the placement thought possible. */
+mr_status mr_replay(mr_ctx *ctx, const mr_placement *placement, const mr_device *device,
+                    const mr_backend *backend, mr_metrics *out);
 
 #endif

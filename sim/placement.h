@@ -25,6 +25,7 @@ typedef struct mr_placement {
     uint32_t refusals;           /* requests not served; each storage is then skipped */
     uint64_t retries;            /* times cached memory was given back to serve a request */
     MR_VEC(mr_stat) stats;       /* the allocator's own, at the end */
+    bool ideal;                  /* a bound, no allocator: asking the device costs nothing */
 } mr_placement;
 
 typedef struct mr_placer {
@@ -41,6 +42,8 @@ typedef struct mr_placer {
     /* the placer's own */
     uint64_t used, used_peak, next_address;
     uint32_t next_recorded;
+    void *driver;
+    void (*settle)(void *driver);
 } mr_placer;
 
 /* ---- for strategies ------------------------------------------------------------------------- */
@@ -51,6 +54,8 @@ bool mr_reserve(mr_placer *placer, const mr_segment *want, uint32_t *segment);
 void mr_release(mr_placer *placer, uint32_t segment);
 bool mr_map(mr_placer *placer, uint32_t segment, uint64_t offset, uint64_t bytes);
 void mr_unmap(mr_placer *placer, uint32_t segment, uint64_t offset, uint64_t bytes);
+/* The allocator has waited for the whole device: all deferred frees have taken effect. */
+void mr_settled(mr_placer *placer);
 /* Bytes that the device still has. */
 uint64_t mr_available(const mr_placer *placer);
 
@@ -61,9 +66,9 @@ typedef struct mr_request {
 
 /* An allocator that decides one request at a time and cannot see the next.
  * `alloc` returns false when it cannot serve the request.  Optional: `defer` (freed while another
- * stream may still use it) with `done` (now it may not); without them such a block is freed at
- * its done.  `flush` is empty_cache().  `adopt` takes over what a recording began with: it sets
- * the handles in `blocks`, one per piece (MR_UNSUPPORTED when it cannot); without it, and in
+ * stream may still use it) with `done` (now no longer); without them such a block is freed at its
+ * done.  `flush` is empty_cache().  `adopt` takes over what a recording began with: it sets
+ * the handles in `blocks`, one per piece (MR_EUNSUPPORTED when it cannot); without it, and in
  * traces that do not say, storages live before the first event are allocated in order. */
 typedef struct mr_online {
     void *self;
@@ -78,10 +83,6 @@ typedef struct mr_online {
 
 mr_status mr_place_online(mr_placer *placer, const mr_schedule *schedule,
                           const mr_online *policy);
-
-/* A planner that has chosen an offset for every storage inside one segment of `height` bytes. */
-mr_status mr_place_planned(mr_placer *placer, const mr_schedule *schedule,
-                           const uint64_t *offset, uint64_t height);
 
 /* ---- for everybody ---------------------------------------------------------------------------- */
 

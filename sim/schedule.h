@@ -14,7 +14,7 @@ typedef struct mr_schedule {
     const mr_history *history; /* of this device; NULL unless recorded (and not rewritten) */
     MR_VEC(mr_event) events;   /* ALLOC, FREE, DONE, RUN, FLUSH, MARK, CARRY */
     MR_VEC(mr_carry) carries;
-    uint32_t iterations;       /* how many times the trace is repeated in events */
+    MR_VEC(uint32_t) ends;     /* number of events up to the end of each iteration */
 } mr_schedule;
 
 /* Events of `device` in order.  Storages that are live before the first event are allocated by

@@ -9,7 +9,7 @@
 #ifndef MR_SPEC_H
 #define MR_SPEC_H
 
-#include "strategy.h"
+#include "param.h"
 
 typedef struct mr_stage {
     const mr_strategy *strategy;
@@ -26,10 +26,7 @@ typedef struct mr_spec {
 mr_status mr_spec_parse(mr_ctx *ctx, const mr_strategy *const strategies[], const char *text,
                         mr_spec *out);
 
-/* "512", "2MiB", "1.5GiB", "24GB": bytes.  False when the text is anything else or too large. */
-bool mr_parse_size(const char *text, uint64_t *bytes);
-
-/* The name in `names` (ends with NULL) nearest to `word`, NULL when none is near. */
-const char *mr_nearest(const char *word, const char *const names[]);
+/* The name nearest to `word` among `n`, NULL when none is near enough to be a slip of the hand. */
+const char *mr_nearest(const char *word, const char *const names[], size_t n);
 
 #endif

@@ -1,0 +1,313 @@
+/* placement -- the placer, which writes commands down, and the driver of online allocators. */
+#include "placement.h"
+
+/* ---- segments --------------------------------------------------------------------------------- */
+
+static uint64_t physical(const mr_placer *placer, uint64_t bytes)
+{
+    const uint64_t part = bytes % placer->granularity;
+    return part ? bytes + (placer->granularity - part) : bytes;
+}
+
+static bool charge(mr_placer *placer, uint64_t bytes)
+{
+    if (bytes > placer->capacity - placer->used) return false;
+    placer->used += bytes;
+    if (placer->used > placer->used_peak) placer->used_peak = placer->used;
+    return true;
+}
+
+static void write_down(mr_placer *placer, mr_cmd_kind kind, uint32_t id, const mr_block *block)
+{
+    MR_PUSH(placer->ctx, &placer->out->cmds, (mr_cmd){kind, id, *block});
+}
+
+/* Where the recording's next new segment lay; 0 when it had no more. */
+static uint64_t recorded_address(mr_placer *placer)
+{
+    const mr_history *history = placer->addresses;
+    while (history && placer->next_recorded < history->cmds.n) {
+        const mr_cmd *cmd = &history->cmds.at[placer->next_recorded++];
+        if (cmd->kind == MR_RESERVE) return history->segments.at[cmd->block.segment].address;
+    }
+    return 0;
+}
+
+#define ADDRESS_ALIGN (2 * MR_MIB)
+
+static uint64_t new_address(mr_placer *placer, uint64_t bytes)
+{
+    const uint64_t recorded = recorded_address(placer);
+    if (recorded) return recorded;
+    const uint64_t address = placer->next_address;
+    placer->next_address += (bytes + ADDRESS_ALIGN - 1) / ADDRESS_ALIGN * ADDRESS_ALIGN;
+    return address;
+}
+
+bool mr_reserve(mr_placer *placer, const mr_segment *want, uint32_t *segment)
+{
+    if (!want->expandable && !charge(placer, physical(placer, want->bytes))) return false;
+    mr_segment got = *want;
+    got.address = new_address(placer, want->bytes);
+    *segment = placer->out->segments.n;
+    MR_PUSH(placer->ctx, &placer->out->segments, got);
+    write_down(placer, MR_RESERVE, MR_NONE, &(mr_block){*segment, 0, 0, want->bytes});
+    return true;
+}
+
+void mr_release(mr_placer *placer, uint32_t segment)
+{
+    const mr_segment *s = &placer->out->segments.at[segment];
+    if (!s->expandable) placer->used -= physical(placer, s->bytes);
+    write_down(placer, MR_RELEASE, MR_NONE, &(mr_block){segment, 0, 0, s->bytes});
+}
+
+bool mr_map(mr_placer *placer, uint32_t segment, uint64_t offset, uint64_t bytes)
+{
+    if (!charge(placer, bytes)) return false;
+    write_down(placer, MR_MAP, MR_NONE, &(mr_block){segment, 0, offset, bytes});
+    return true;
+}
+
+void mr_unmap(mr_placer *placer, uint32_t segment, uint64_t offset, uint64_t bytes)
+{
+    placer->used -= bytes;
+    write_down(placer, MR_UNMAP, MR_NONE, &(mr_block){segment, 0, offset, bytes});
+}
+
+void mr_settled(mr_placer *placer)
+{
+    if (placer->settle) placer->settle(placer->driver);
+}
+
+uint64_t mr_available(const mr_placer *placer)
+{
+    return placer->capacity - placer->used;
+}
+
+/* ---- the driver of online allocators ----------------------------------------------------------- */
+
+typedef enum state { ABSENT, LIVE, PENDING } state;
+
+typedef struct driver {
+    mr_placer *placer;
+    const mr_trace *trace;
+    const mr_online *policy;
+    mr_block *where; /* by storage, while it is not ABSENT */
+    uint8_t *state;  /* by storage */
+    MR_VEC(uint32_t) pending; /* storages that are or were PENDING since the last settling */
+} driver;
+
+static void bind(driver *d, uint32_t s, state next)
+{
+    d->state[s] = (uint8_t)next;
+    if (!d->placer->silent) write_down(d->placer, MR_BIND, s, &d->where[s]);
+}
+
+static void unbind(driver *d, uint32_t s)
+{
+    d->state[s] = ABSENT;
+    if (!d->placer->silent) write_down(d->placer, MR_UNBIND, s, &d->where[s]);
+}
+
+static void postpone(driver *d, uint32_t s)
+{
+    d->state[s] = PENDING;
+    MR_PUSH(d->placer->ctx, &d->pending, s);
+    if (!d->placer->silent) write_down(d->placer, MR_DEFER, s, &d->where[s]);
+}
+
+/* The allocator has waited for the device: what was deferred is free, whenever its DONE comes. */
+static void settle(void *self)
+{
+    driver *d = self;
+    for (uint32_t i = 0; i < d->pending.n; i++)
+        if (d->state[d->pending.at[i]] == PENDING) unbind(d, d->pending.at[i]);
+    d->pending.n = 0;
+}
+
+/* False when the request was not served. */
+static bool allocate(driver *d, uint32_t s)
+{
+    const mr_storage *storage = &d->trace->storages.at[s];
+    const mr_request request = {storage->bytes, storage->stream, storage->pool};
+    if (!d->policy->alloc(d->policy->self, d->placer, &request, &d->where[s])) {
+        write_down(d->placer, MR_REFUSE, s, &(mr_block){.segment = MR_NONE});
+        d->placer->out->refusals++;
+        return false;
+    }
+    bind(d, s, LIVE);
+    if (!storage->refused) return true;
+    /* The recorded program did without what it did not get. */
+    d->policy->free(d->policy->self, d->placer, &d->where[s]);
+    unbind(d, s);
+    return true;
+}
+
+static void release(driver *d, uint32_t s)
+{
+    if (d->state[s] == ABSENT) return; /* was refused */
+    const mr_online *policy = d->policy;
+    if (!d->trace->storages.at[s].deferred) {
+        policy->free(policy->self, d->placer, &d->where[s]);
+        unbind(d, s);
+        return;
+    }
+    if (policy->defer) policy->defer(policy->self, d->placer, &d->where[s]);
+    postpone(d, s);
+}
+
+static void complete(driver *d, uint32_t s)
+{
+    const mr_online *policy = d->policy;
+    if (d->state[s] == ABSENT) return;
+    if (d->state[s] == LIVE) release(d, s); /* was pending before the first event */
+    if (policy->done)
+        policy->done(policy->self, d->placer, &d->where[s]);
+    else
+        policy->free(policy->self, d->placer, &d->where[s]);
+    unbind(d, s);
+}
+
+static void carry(driver *d, const mr_carry *pair)
+{
+    if (d->state[pair->from] == ABSENT) return;
+    const mr_block block = d->where[pair->from];
+    unbind(d, pair->from);
+    d->where[pair->to] = block;
+    bind(d, pair->to, LIVE);
+}
+
+/* False when the request of this event was not served. */
+static bool step(driver *d, const mr_schedule *schedule, const mr_event *event)
+{
+    switch (event->kind) {
+    case MR_ALLOC: return allocate(d, event->id);
+    case MR_FREE: release(d, event->id); break;
+    case MR_DONE: complete(d, event->id); break;
+    case MR_FLUSH:
+        if (d->policy->flush) d->policy->flush(d->policy->self, d->placer);
+        break;
+    case MR_RUN:
+        if (!d->placer->silent)
+            write_down(d->placer, MR_EXEC, event->id, &(mr_block){.segment = MR_NONE});
+        break;
+    case MR_CARRY: carry(d, &schedule->carries.at[event->id]); break;
+    case MR_MARK:
+    case MR_DROP: break;
+    }
+    return true;
+}
+
+/* ---- what is there before the first event -------------------------------------------------------- */
+
+static uint64_t end_of(const mr_history *history)
+{
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < history->segments.n; i++) {
+        const mr_segment *s = &history->segments.at[i];
+        if (s->address + s->bytes > end) end = s->address + s->bytes;
+    }
+    return (end / ADDRESS_ALIGN + 1) * ADDRESS_ALIGN;
+}
+
+/* Takes the recording's segments over, as if the placer had asked for them. */
+static void hold(mr_placer *placer, const mr_history *history)
+{
+    mr_placement *out = placer->out;
+    for (uint32_t i = 0; i < history->held; i++) {
+        const mr_segment *s = &history->segments.at[i];
+        MR_PUSH(placer->ctx, &out->segments, *s);
+        write_down(placer, MR_RESERVE, MR_NONE, &(mr_block){i, 0, 0, s->bytes});
+        if (!s->expandable) placer->used += physical(placer, s->bytes);
+    }
+    for (uint32_t i = 0; i < history->start.n; i++) {
+        const mr_piece *piece = &history->start.at[i];
+        if (!history->segments.at[piece->segment].expandable) continue;
+        placer->used += piece->bytes;
+        write_down(placer, MR_MAP, MR_NONE,
+                   &(mr_block){piece->segment, 0, piece->offset, piece->bytes});
+    }
+    placer->used_peak = placer->used;
+}
+
+static mr_status adopt(driver *d, const mr_history *history)
+{
+    mr_placer *placer = d->placer;
+    hold(placer, history);
+    if (placer->used > placer->capacity)
+        return mr_fail(placer->ctx, MR_EDEVICE,
+                       "the recording begins with %llu bytes held, the device has %llu",
+                       (unsigned long long)placer->used,
+                       (unsigned long long)placer->capacity);
+    uint32_t *handles = MR_NEW_N(placer->ctx, uint32_t, history->start.n);
+    MR_TRY(d->policy->adopt(d->policy->self, placer, history, handles));
+    for (uint32_t i = 0; i < history->start.n; i++) {
+        const mr_piece *piece = &history->start.at[i];
+        const uint32_t s = piece->storage;
+        if (s == MR_NONE) continue;
+        d->where[s] = (mr_block){piece->segment, handles[i], piece->offset, piece->bytes};
+        bind(d, s, LIVE);
+        if (piece->pending) postpone(d, s);
+    }
+    return MR_OK;
+}
+
+/* Storages live before the first event in the order of their addresses, where these are known. */
+static bool place_start(driver *d, const mr_schedule *schedule)
+{
+    bool served = true;
+    const mr_history *history = schedule->history;
+    for (uint32_t i = 0; history && i < history->start.n; i++)
+        if (history->start.at[i].storage != MR_NONE)
+            served &= allocate(d, history->start.at[i].storage);
+    for (uint32_t s = 0; s < d->trace->storages.n; s++) {
+        const mr_storage *storage = &d->trace->storages.at[s];
+        if (storage->before && storage->device == schedule->device && d->state[s] == ABSENT)
+            served &= allocate(d, s);
+    }
+    return served;
+}
+
+static mr_status begin(driver *d, const mr_schedule *schedule, bool *served)
+{
+    mr_placer *placer = d->placer;
+    const mr_history *history = placer->addresses;
+    placer->next_address = history ? end_of(history) : (uint64_t)7 << 44;
+    *served = true;
+    if (history && history->held && d->policy->adopt) MR_TRY(adopt(d, history));
+    else *served = place_start(d, schedule);
+    placer->out->start = placer->out->cmds.n;
+    return MR_OK;
+}
+
+/* ---- the loop --------------------------------------------------------------------------------------- */
+
+#define STRIDE ((uint32_t)1 << 16) /* events between two reports of progress */
+
+mr_status mr_place_online(mr_placer *placer, const mr_schedule *schedule,
+                          const mr_online *policy)
+{
+    const mr_trace *trace = schedule->trace;
+    driver d = {.placer = placer,
+                .trace = trace,
+                .policy = policy,
+                .where = MR_NEW_N(placer->ctx, mr_block, trace->storages.n),
+                .state = MR_NEW_N(placer->ctx, uint8_t, trace->storages.n)};
+    mr_placement *out = placer->out;
+    placer->driver = &d;
+    placer->settle = policy->done ? settle : NULL;
+    bool served;
+    MR_TRY(begin(&d, schedule, &served));
+    if (!served) out->oom_at = 0;
+    const uint32_t n = schedule->events.n;
+    for (uint32_t e = 0; e < n && !(out->oom_at != MR_NONE && placer->first_refusal_ends); e++) {
+        if (e % STRIDE == 0) mr_progress(placer->ctx, "placing", (double)e / n);
+        if (!step(&d, schedule, &schedule->events.at[e]) && out->oom_at == MR_NONE)
+            out->oom_at = e;
+        if (out->seams.n < schedule->ends.n && e + 1 == schedule->ends.at[out->seams.n])
+            MR_PUSH(placer->ctx, &out->seams, out->cmds.n);
+    }
+    placer->settle = NULL;
+    return MR_OK;
+}

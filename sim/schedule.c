@@ -1,0 +1,292 @@
+/* schedule -- from a trace to what is allocated, run and freed, in order. */
+#include "schedule.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- recorded lifetimes -------------------------------------------------------------------- */
+
+static bool concerns(const mr_trace *trace, const mr_event *event, uint32_t device)
+{
+    switch (event->kind) {
+    case MR_ALLOC:
+    case MR_FREE:
+    case MR_DONE: return trace->storages.at[event->id].device == device;
+    case MR_FLUSH: return event->id == device;
+    case MR_RUN:
+    case MR_MARK: return true;
+    case MR_DROP:
+    case MR_CARRY: return false;
+    }
+    return false;
+}
+
+static void take_recorded(mr_ctx *ctx, const mr_trace *trace, mr_schedule *out)
+{
+    bool all = true;
+    for (uint32_t e = 0; e < trace->events.n && all; e++)
+        all = concerns(trace, &trace->events.at[e], out->device);
+    if (all) { /* ten million events need no second copy; nobody writes to a schedule's events */
+        out->events.at = trace->events.at;
+        out->events.n = out->events.cap = trace->events.n;
+        return;
+    }
+    for (uint32_t e = 0; e < trace->events.n; e++)
+        if (concerns(trace, &trace->events.at[e], out->device))
+            MR_PUSH(ctx, &out->events, trace->events.at[e]);
+}
+
+/* ---- derived lifetimes ----------------------------------------------------------------------- */
+
+typedef struct lives {
+    const mr_trace *trace;
+    uint32_t *last;  /* event after which a storage ends; MR_NONE: nothing ever used it */
+    uint32_t *first; /* of the storages that end with an event: the first, and for each the next */
+    uint32_t *next;
+} lives;
+
+static void touch(lives *l, mr_ids tensors, uint32_t event)
+{
+    for (uint32_t i = 0; i < tensors.n; i++)
+        l->last[l->trace->tensors.at[tensors.at[i]].storage] = event;
+}
+
+static lives find_ends(mr_ctx *ctx, const mr_trace *trace)
+{
+    lives l = {.trace = trace,
+               .last = MR_NEW_N(ctx, uint32_t, trace->storages.n),
+               .first = MR_NEW_N(ctx, uint32_t, trace->events.n),
+               .next = MR_NEW_N(ctx, uint32_t, trace->storages.n)};
+    memset(l.last, 0xff, trace->storages.n * sizeof *l.last);
+    memset(l.first, 0xff, trace->events.n * sizeof *l.first);
+    for (uint32_t e = 0; e < trace->events.n; e++) {
+        const mr_event *event = &trace->events.at[e];
+        if (event->kind == MR_DROP)
+            l.last[trace->tensors.at[event->id].storage] = e;
+        if (event->kind != MR_RUN) continue;
+        const mr_op *op = &trace->ops.at[event->id];
+        touch(&l, op->in, e);
+        touch(&l, op->out, e);
+        touch(&l, op->mutates, e);
+    }
+    for (uint32_t s = trace->storages.n; s-- > 0;) {
+        if (l.last[s] == MR_NONE || trace->storages.at[s].after) continue;
+        l.next[s] = l.first[l.last[s]];
+        l.first[l.last[s]] = s;
+    }
+    return l;
+}
+
+static void give_birth(mr_ctx *ctx, const mr_trace *trace, mr_ids tensors, bool *born,
+                       mr_schedule *out)
+{
+    for (uint32_t i = 0; i < tensors.n; i++) {
+        const uint32_t s = trace->tensors.at[tensors.at[i]].storage;
+        if (born[s] || trace->storages.at[s].device != out->device) continue;
+        born[s] = true;
+        MR_PUSH(ctx, &out->events, (mr_event){MR_ALLOC, s});
+    }
+}
+
+static void derive(mr_ctx *ctx, const mr_trace *trace, mr_schedule *out)
+{
+    const lives l = find_ends(ctx, trace);
+    bool *born = MR_NEW_N(ctx, bool, trace->storages.n);
+    for (uint32_t s = 0; s < trace->storages.n; s++) born[s] = trace->storages.at[s].before;
+    for (uint32_t e = 0; e < trace->events.n; e++) {
+        const mr_event event = trace->events.at[e];
+        if (event.kind == MR_RUN)
+            give_birth(ctx, trace, trace->ops.at[event.id].out, born, out);
+        if (concerns(trace, &event, out->device)) MR_PUSH(ctx, &out->events, event);
+        for (uint32_t s = l.first[e]; s != MR_NONE; s = l.next[s])
+            if (born[s] && trace->storages.at[s].device == out->device)
+                MR_PUSH(ctx, &out->events, (mr_event){MR_FREE, s});
+    }
+}
+
+mr_status mr_schedule_make(mr_ctx *ctx, const mr_trace *trace, uint32_t device,
+                           mr_schedule *out)
+{
+    *out = (mr_schedule){.trace = trace,
+                         .device = device,
+                         .history = mr_trace_history(trace, device)};
+    bool recorded = trace->ops.n == 0;
+    for (uint32_t e = 0; e < trace->events.n && !recorded; e++)
+        recorded = trace->events.at[e].kind == MR_ALLOC;
+    if (recorded) take_recorded(ctx, trace, out);
+    else derive(ctx, trace, out);
+    MR_PUSH(ctx, &out->ends, out->events.n);
+    if (out->events.n) return MR_OK;
+    return mr_fail(ctx, MR_EINPUT, "'%s' has no events on device %u: nothing to place",
+                   trace->name, device);
+}
+
+/* ---- repeating --------------------------------------------------------------------------------- */
+
+enum { ABSENT, LIVE, PENDING }; /* state of a storage between two events */
+
+static uint8_t state_after(const mr_trace *trace, const mr_event *event, uint8_t before)
+{
+    switch (event->kind) {
+    case MR_ALLOC: return trace->storages.at[event->id].refused ? ABSENT : LIVE;
+    case MR_FREE: return trace->storages.at[event->id].deferred ? PENDING : ABSENT;
+    case MR_DONE: return ABSENT;
+    default: return before;
+    }
+}
+
+/* State of every storage at the end, given that at the start. */
+static uint8_t *run_through(mr_ctx *ctx, const mr_schedule *in, const uint8_t *start)
+{
+    const mr_trace *trace = in->trace;
+    uint8_t *state = MR_NEW_N(ctx, uint8_t, trace->storages.n);
+    memcpy(state, start, trace->storages.n);
+    for (uint32_t e = 0; e < in->events.n; e++) {
+        const mr_event *event = &in->events.at[e];
+        if (event->kind == MR_ALLOC || event->kind == MR_FREE || event->kind == MR_DONE)
+            state[event->id] = state_after(trace, event, state[event->id]);
+    }
+    return state;
+}
+
+typedef struct seam { /* what has to be done between two iterations */
+    MR_VEC(mr_event) events;
+    MR_VEC(mr_carry) carries;
+} seam;
+
+typedef struct loose { /* a storage that only one side of the seam knows */
+    uint64_t bytes;
+    uint32_t stream, pool, id;
+} loose;
+
+typedef MR_VEC(loose) looses;
+
+static int by_kind(const void *a, const void *b)
+{
+    const loose *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+    if (x->stream != y->stream) return x->stream < y->stream ? -1 : 1;
+    if (x->pool != y->pool) return x->pool < y->pool ? -1 : 1;
+    return 0;
+}
+
+static int by_kind_then_id(const void *a, const void *b)
+{
+    const int kind = by_kind(a, b);
+    if (kind) return kind;
+    const loose *x = a, *y = b;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static loose loose_of(const mr_trace *trace, uint32_t s)
+{
+    const mr_storage *storage = &trace->storages.at[s];
+    return (loose){storage->bytes, storage->stream, storage->pool, s};
+}
+
+static void sort(looses *list)
+{
+    if (list->n) qsort(list->at, list->n, sizeof *list->at, by_kind_then_id);
+}
+
+/* Frees come first and allocations last, so that the seam itself raises no peak. */
+static void join(mr_ctx *ctx, looses *ended, looses *wanted, seam *out)
+{
+    MR_VEC(uint32_t) missing = {0};
+    uint32_t i = 0, j = 0;
+    sort(ended);
+    sort(wanted);
+    while (i < ended->n || j < wanted->n) {
+        const int side = i == ended->n    ? 1
+                         : j == wanted->n ? -1
+                                          : by_kind(&ended->at[i], &wanted->at[j]);
+        if (side < 0)
+            MR_PUSH(ctx, &out->events, (mr_event){MR_FREE, ended->at[i++].id});
+        else if (side > 0)
+            MR_PUSH(ctx, &missing, wanted->at[j++].id);
+        else
+            MR_PUSH(ctx, &out->carries, (mr_carry){ended->at[i++].id, wanted->at[j++].id});
+    }
+    for (uint32_t c = 0; c < out->carries.n; c++)
+        MR_PUSH(ctx, &out->events, (mr_event){MR_CARRY, c});
+    for (uint32_t m = 0; m < missing.n; m++)
+        MR_PUSH(ctx, &out->events, (mr_event){MR_ALLOC, missing.at[m]});
+}
+
+static uint8_t *at_start(mr_ctx *ctx, const mr_schedule *in)
+{
+    const mr_trace *trace = in->trace;
+    uint8_t *start = MR_NEW_N(ctx, uint8_t, trace->storages.n);
+    for (uint32_t s = 0; s < trace->storages.n; s++)
+        start[s] = trace->storages.at[s].before && trace->storages.at[s].device == in->device
+                       ? LIVE
+                       : ABSENT;
+    return start;
+}
+
+static seam find_seam(mr_ctx *ctx, const mr_schedule *in)
+{
+    const mr_trace *trace = in->trace;
+    const uint8_t *start = at_start(ctx, in);
+    const uint8_t *end = run_through(ctx, in, start);
+    looses ended = {0}, wanted = {0};
+    seam out = {0};
+    for (uint32_t s = 0; s < trace->storages.n; s++) {
+        if (end[s] == PENDING) MR_PUSH(ctx, &out.events, (mr_event){MR_DONE, s});
+        if (end[s] == LIVE && start[s] != LIVE) MR_PUSH(ctx, &ended, loose_of(trace, s));
+        if (start[s] == LIVE && end[s] != LIVE) MR_PUSH(ctx, &wanted, loose_of(trace, s));
+    }
+    join(ctx, &ended, &wanted, &out);
+    return out;
+}
+
+mr_status mr_schedule_repeat(mr_ctx *ctx, const mr_schedule *in, uint32_t n, mr_schedule *out)
+{
+    const seam s = find_seam(ctx, in);
+    const uint64_t total = (uint64_t)in->events.n * n + (uint64_t)s.events.n * (n - 1);
+    if (total >= MR_NONE)
+        return mr_fail(ctx, MR_EUSAGE, "%u iterations of %u events are more than %u events", n,
+                       in->events.n, MR_NONE);
+    *out = *in;
+    memset(&out->events, 0, sizeof out->events);
+    memset(&out->ends, 0, sizeof out->ends);
+    out->carries.at = s.carries.at;
+    out->carries.n = out->carries.cap = s.carries.n;
+    MR_RESERVE_N(ctx, &out->events, (uint32_t)total);
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(out->events.at + out->events.n, in->events.at,
+               in->events.n * sizeof *in->events.at);
+        out->events.n += in->events.n;
+        MR_PUSH(ctx, &out->ends, out->events.n);
+        if (i + 1 == n || !s.events.n) continue;
+        memcpy(out->events.at + out->events.n, s.events.at, s.events.n * sizeof *s.events.at);
+        out->events.n += s.events.n;
+    }
+    return MR_OK;
+}
+
+/* ---- the bound --------------------------------------------------------------------------------- */
+
+uint64_t mr_schedule_peak(const mr_schedule *schedule, uint32_t *at)
+{
+    const mr_trace *trace = schedule->trace;
+    uint64_t live = 0;
+    for (uint32_t s = 0; s < trace->storages.n; s++)
+        if (trace->storages.at[s].before && trace->storages.at[s].device == schedule->device)
+            live += trace->storages.at[s].bytes;
+    uint64_t peak = live;
+    *at = 0;
+    for (uint32_t e = 0; e < schedule->events.n; e++) {
+        const mr_event *event = &schedule->events.at[e];
+        if (event->kind != MR_ALLOC && event->kind != MR_FREE && event->kind != MR_DONE)
+            continue;
+        const mr_storage *storage = &trace->storages.at[event->id];
+        if (storage->refused || (event->kind == MR_FREE && storage->deferred)) continue;
+        if (event->kind != MR_ALLOC) live -= storage->bytes;
+        else live += storage->bytes;
+        if (live <= peak) continue;
+        peak = live;
+        *at = e;
+    }
+    return peak;
+}

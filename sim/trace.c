@@ -1,0 +1,104 @@
+/* trace -- names of what a trace is made of; making, copying and asking one. */
+#include "trace.h"
+
+#include <string.h>
+
+#define NAME_OF(name, text) #name,
+#define TEXT_OF(name, text) text,
+
+const char *mr_about_name(mr_about field)
+{
+    static const char *const names[] = {MR_ABOUT_LIST(NAME_OF)};
+    return names[field];
+}
+
+const char *mr_about_meaning(mr_about field)
+{
+    static const char *const texts[] = {MR_ABOUT_LIST(TEXT_OF)};
+    return texts[field];
+}
+
+const char *mr_role_name(mr_role role)
+{
+    static const char *const names[] = {MR_ROLE_LIST(NAME_OF)};
+    return names[role];
+}
+
+const char *mr_role_plural(mr_role role)
+{
+    static const char *const texts[] = {MR_ROLE_LIST(TEXT_OF)};
+    return texts[role];
+}
+
+const char *mr_phase_name(mr_phase phase)
+{
+    static const char *const names[] = {"other", "forward", "backward", "update"};
+    return names[phase];
+}
+
+const char *mr_saved_name(mr_saved_as as)
+{
+    static const char *const names[] = {"input", "output", "mask"};
+    return names[as];
+}
+
+const char *mr_mark_kind_name(mr_mark_kind kind)
+{
+    static const char *const names[] = {"step-begin", "step-end",     "phase-begin", "phase-end",
+                                        "region-begin", "region-end", "note"};
+    return names[kind];
+}
+
+void mr_trace_init(mr_ctx *ctx, mr_trace *trace, const char *name)
+{
+    *trace = (mr_trace){.name = mr_strdup(ctx, name)};
+    MR_PUSH(ctx, &trace->streams, 0);
+    MR_PUSH(ctx, &trace->pools, 0);
+}
+
+static void *copied(mr_ctx *ctx, const void *at, uint32_t n, size_t size)
+{
+    if (!n) return NULL;
+    return memcpy(mr_alloc_n(ctx, n, size), at, n * size);
+}
+
+#define COPY(vec)                                                                     \
+    (out->vec.at = copied(ctx, in->vec.at, in->vec.n, sizeof *in->vec.at),            \
+     out->vec.cap = out->vec.n = in->vec.n)
+
+void mr_trace_copy(mr_ctx *ctx, const mr_trace *in, mr_trace *out)
+{
+    *out = *in;
+    COPY(notes);
+    COPY(streams);
+    COPY(storages);
+    COPY(tensors);
+    COPY(ops);
+    COPY(events);
+    COPY(times);
+    COPY(marks);
+    COPY(frames);
+    COPY(stacks);
+    COPY(pools);
+    COPY(histories);
+}
+
+const mr_history *mr_trace_history(const mr_trace *trace, uint32_t device)
+{
+    for (uint32_t h = 0; h < trace->histories.n; h++)
+        if (trace->histories.at[h].device == device) return &trace->histories.at[h];
+    return NULL;
+}
+
+const uint32_t *mr_trace_devices(mr_ctx *ctx, const mr_trace *trace, uint32_t *n)
+{
+    bool *seen = MR_NEW_N(ctx, bool, UINT16_MAX + 1);
+    for (uint32_t s = 0; s < trace->storages.n; s++) seen[trace->storages.at[s].device] = true;
+    uint32_t count = 0;
+    for (uint32_t d = 0; d <= UINT16_MAX; d++) count += seen[d];
+    uint32_t *devices = MR_NEW_N(ctx, uint32_t, count);
+    *n = 0;
+    for (uint32_t d = 0; d <= UINT16_MAX; d++)
+        if (seen[d]) devices[(*n)++] = d;
+    return devices;
+}
