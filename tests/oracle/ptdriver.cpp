@@ -6,6 +6,7 @@
 // One operation a line; "#" starts a comment. Streams are small numbers, 0 is the default
 // stream. Block names are arbitrary words.
 //
+//   start STRING           PYTORCH_CUDA_ALLOC_CONF at the start of the program (first operation)
 //   conf STRING            setAllocatorSettings(STRING)
 //   fraction F             setMemoryFraction(F)
 //   alloc NAME BYTES [S]   allocate on stream S
@@ -22,7 +23,7 @@
 //   pool_begin K [S|any]   divert allocations (of stream S) to pool K; one more holder
 //   pool_end K
 //   pool_release K         one holder less
-//   capture_begin [S] | capture_end [S]     a stream capture begins or ends (default: stream 0)
+//   capture_begin [S] | capture_end [S]     stream S (default: 0) is captured and current
 //   reserve_class S NAME   stream S belongs to a class of reservations
 //   annotate NAME WORD     annotation of a live block
 //   reset_peak | reset_acc
@@ -43,6 +44,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <c10/util/Exception.h>
 #include <cuda_runtime_api.h>
+#include <unistd.h>
 
 #include <cinttypes>
 #include <cstdio>
@@ -395,16 +397,19 @@ static std::string do_pool_release(const Args &w) {
     return "ok";
 }
 
-// As CUDAGraph does it: the allocator is told before the stream begins and after it ended.
+// As CUDAGraph does it: the captured stream is the current one, and the allocator is told after
+// the capture began and before it ends. Newer versions ask for both.
 static std::string do_capture_begin(const Args &w) {
-    mark_capture(cca::get(), true);
+    c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromExternal(stream(w.a), 0));
     fc_stream_set_capture(stream(w.a), 1);
+    mark_capture(cca::get(), true);
     return "ok";
 }
 
 static std::string do_capture_end(const Args &w) {
-    fc_stream_set_capture(stream(w.a), 0);
     mark_capture(cca::get(), false);
+    fc_stream_set_capture(stream(w.a), 0);
+    c10::cuda::setCurrentCUDAStream(c10::cuda::getDefaultCUDAStream(0));
     return "ok";
 }
 
@@ -443,8 +448,14 @@ static std::string do_quiet(const Args &w) {
     return "";
 }
 
+// What "start" asks for was done before the allocator existed: see read_script.
+static std::string do_start(const Args &) {
+    return "ok";
+}
+
 // An operation that returns no word prints no line of its own.
 static const std::map<std::string, std::string (*)(const Args &)> operations = {
+    {"start", do_start},
     {"conf", do_conf},
     {"fraction", do_fraction},
     {"alloc", do_alloc},
@@ -521,6 +532,34 @@ static bool run(const std::string &line, size_t line_no) {
     return go_on;
 }
 
+static std::vector<std::string> read_script(const char *name) {
+    std::ifstream file;
+    if (std::strcmp(name, "-") != 0) {
+        file.open(name);
+        if (!file) {
+            std::perror(name);
+            std::exit(2);
+        }
+    }
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file.is_open() ? file : std::cin, line);)
+        lines.push_back(line);
+    return lines;
+}
+
+// The environment is read while the libraries are loaded, so "start" means a new beginning.
+static void begin_with_options(const std::vector<std::string> &script, char **argv) {
+    const std::string option = "PYTORCH_CUDA_ALLOC_CONF";
+    for (const std::string &line : script) {
+        if (line.rfind("start ", 0) != 0 || std::getenv(option.c_str()))
+            continue;
+        setenv(option.c_str(), line.substr(6).c_str(), 1);
+        execv("/proc/self/exe", argv);
+        std::perror("/proc/self/exe");
+        std::exit(2);
+    }
+}
+
 int main(int argc, char **argv) {
     bool versioned = argc == 4 && std::strcmp(argv[1], "--version") == 0;
     if (argc != 2 && !versioned) {
@@ -531,26 +570,17 @@ int main(int argc, char **argv) {
         std::fprintf(stderr, "this is the allocator of %s, not of %s\n", VERSION, argv[2]);
         return 2;
     }
-    const char *script = argv[argc - 1];
-    std::ifstream file;
-    if (std::strcmp(script, "-") != 0) {
-        file.open(script);
-        if (!file) {
-            std::perror(script);
-            return 2;
-        }
-    }
-    std::istream &in = file.is_open() ? file : std::cin;
+    std::vector<std::string> script = read_script(argv[argc - 1]);
+    begin_with_options(script, argv);
     try {
         start_allocator();
         start_history(cca::get(), size_t{1} << 22);
     } catch (const std::exception &e) {
-        std::fprintf(stderr, "the allocator does not start: %s\n", e.what());
-        return 1;
+        std::printf("start -> error: %s\n", clause(e.what()).c_str());
+        return 0;
     }
-    std::string line;
-    for (size_t n = 1; std::getline(in, line); n++)
-        if (!run(line, n))
+    for (size_t n = 1; n <= script.size(); n++)
+        if (!run(script[n - 1], n))
             break;
     std::fflush(stdout);
     std::_Exit(0); // leave before static destructors meet a gone device
