@@ -1,0 +1,79 @@
+# address-space.gp -- who lives where in device memory, and when; panels side by side, same scales.
+#
+# Columns of DATA: what (held, block, part), panel, x0, x1, y0, y1, hue, shade.  `held` is memory held
+# from the device; a `block` was given to one storage; a `part` stands for blocks too small to be
+# seen alone and is as strong as the share of its surface, `shade` percent, that they take.
+DATA = ARG1
+OUT = ARG2
+load ARG0[:strlen(ARG0) - strlen("address-space.gp")]."style.gp"
+
+unit = unit_of(y_high)
+do for [i = 1:hues] { none = legend_add(hue_text[i], hue[hue_index[i]], BOX) }
+none = legend_add("held by the allocator, free", held, BOX)
+do for [i = 1:legends] { none = legend_step(i) }
+
+columns = panels == 1 ? 1 : 2
+rows = (panels + columns - 1) / columns
+above = 128 # pixels: titles, a panel, between panels, axis and legend and caption
+each = rows == 1 ? 460 : 340
+between = 60
+gap = 40
+below = 102 + 22 * legend_rows + 18 * caption_rows
+high = above + rows * each + (rows - 1) * between + below
+legend_y = high - 12 - 18 * caption_rows - 22 * legend_rows
+across = columns == 1 ? wide - 110 : (wide - 110 - gap) / 2
+row_of(p) = (p - 1) / columns
+column_of(p) = (p - 1) % columns
+left_of(p) = 80 + column_of(p) * (across + gap)
+top_of(p) = above + row_of(p) * (each + between)
+
+# A colour mixed with that of held memory, as far as the share of the surface demands.
+channel(c, shift) = (c >> shift) & 255
+mixed(c, share, shift) = int(channel(c, shift) * share + channel(held, shift) * (1 - share)) << shift
+mix(c, share) = mixed(c, share, 16) | mixed(c, share, 8) | mixed(c, share, 0)
+colour(none) = column("hue") < 1 ? held : mix(hue[int(column("hue"))], column("shade") / 100.0)
+
+eval canvas(high)
+set output OUT
+set xrange [x_low:x_high]
+set yrange [0:1.02 * y_high / unit]
+set grid noxtics noytics
+seen(what) = strcol("what") eq what && column("panel") == p
+x0(what) = seen(what) ? column("x0") : NaN
+x1(what) = seen(what) ? column("x1") : NaN
+y0(none) = column("y0") / unit
+y1(none) = column("y1") / unit
+
+set multiplot
+do for [p = 1:panels] {
+    unset label
+    set lmargin at screen px(left_of(p))
+    set rmargin at screen px(left_of(p) + across)
+    set tmargin at screen py(top_of(p))
+    set bmargin at screen py(top_of(p) + each)
+    set label 1 panel_text[p] at screen px(left_of(p)), screen py(top_of(p) - 34) textcolor rgb ink
+    set label 2 panel_note[p] at screen px(left_of(p)), screen py(top_of(p) - 14) font ",14" \
+        textcolor rgb dim
+    set format x "%.0f"
+    set xlabel (row_of(p) == rows - 1 ? x_text : "") textcolor rgb ink
+    set format y (column_of(p) == 0 ? "%.4g" : "")
+    set ylabel (column_of(p) == 0 ? "device memory, ".unit_name(unit) : "") \
+        offset 0.5, 0 textcolor rgb ink
+    if (p == panels) {
+        eval heading
+        eval legend
+    }
+    plot DATA using (x0("held")):(y0(0)):"x0":"x1":(y0(0)):(y1(0)) \
+             with boxxyerror linecolor rgb held fillcolor rgb held, \
+         DATA using (x0("part")):(y0(0)):"x0":"x1":(y0(0)):(y1(0)):(colour(0)) \
+             with boxxyerror linecolor rgb variable, \
+         DATA using (x0("block")):(y0(0)):"x0":"x1":(y0(0)):(y1(0)):(colour(0)) \
+             with boxxyerror linecolor rgb variable, \
+         DATA using (x1("block")):(y0(0)):(0):(y1(0) - y0(0)) \
+             with vectors nohead linecolor rgb "white" linewidth 0.6, \
+         DATA using (x0("block")):(y1(0)):(column("x1") - column("x0")):(0) \
+             with vectors nohead linecolor rgb "white" linewidth 0.6, \
+         DATA using (x0("held")):(y0(0)):"x0":"x1":(y0(0)):(y1(0)) \
+             with boxxyerror fillstyle empty border linecolor rgb "#777777" linewidth 0.5
+}
+unset multiplot

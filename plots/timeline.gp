@@ -1,0 +1,66 @@
+# timeline.gp -- memory over time: handed out, held from the device, what it has; a panel per spec.
+#
+# Columns of DATA: panel, x, requested, allocated, reserved, and one per role where roles are known.
+# A change has two rows, before and after, so that lines between rows make steps.
+DATA = ARG1
+OUT = ARG2
+load ARG0[:strlen(ARG0) - strlen("timeline.gp")]."style.gp"
+
+show_limit = limit > 0 && limit <= 2 * y_high
+peak = show_limit && limit > y_high ? limit : y_high
+unit = unit_of(peak)
+
+none = legend_add("held by the allocator, free", held, BOX)
+do for [s = stacks:1:-1] { none = legend_add(stack_text[s], hue[stack_hue[s]], BOX) }
+none = legend_add("requested", ink, DOTS)
+none = legend_add("reserved", ink, LINE)
+if (show_limit) { none = legend_add(limit_text, alarm, DASHES) }
+do for [i = 1:legends] { none = legend_step(i) }
+
+above = 108 # pixels: titles, a panel, between panels, axis and legend and caption
+each = panels == 1 ? 380 : panels == 2 ? 260 : 190
+between = 44
+below = 102 + 22 * legend_rows + 18 * caption_rows
+high = above + panels * each + (panels - 1) * between + below
+top_of(p) = above + (p - 1) * (each + between)
+legend_y = high - 12 - 18 * caption_rows - 22 * legend_rows
+
+eval canvas(high)
+set output OUT
+set xrange [x_low:x_high]
+set yrange [0:(marks ? 1.17 : 1.08) * peak / unit]
+set ylabel unit_name(unit) offset 0.5, 0 textcolor rgb ink
+here(c) = column("panel") == p ? column(c) / unit : NaN
+upto(s) = column("panel") == p ? (sum [i = s:stacks] column(stack_column[i])) / unit : NaN
+
+set multiplot
+do for [p = 1:panels] {
+    unset label
+    set lmargin at screen px(80)
+    set rmargin at screen px(wide - 30)
+    set tmargin at screen py(top_of(p))
+    set bmargin at screen py(top_of(p) + each)
+    set label 1 panel_text[p] at screen px(80), screen py(top_of(p) - 14) textcolor rgb ink
+    set label 2 panel_note[p] at screen px(wide - 30), screen py(top_of(p) - 14) right \
+        font ",14" textcolor rgb ink
+    set format x ""
+    if (p == panels) {
+        set format x "%.0f"
+        set xlabel x_text textcolor rgb ink
+        eval heading
+        eval legend
+    }
+    do for [m = 1:marks] {
+        set arrow m from first mark_x[m], graph 0 to first mark_x[m], graph 1 nohead \
+            linecolor rgb dim linewidth 0.8 dashtype 3 front
+        set label 2 + m mark_text[m] at first mark_x[m], graph 0.97 offset 0.4, -0.3 font ",12" \
+            textcolor rgb ink front
+    }
+    plot DATA using "x":(here("reserved")) with filledcurves y1=0 linecolor rgb held, \
+         for [s = 1:stacks] DATA using "x":(upto(s)) with filledcurves y1=0 \
+             linecolor rgb hue[stack_hue[s]], \
+         DATA using "x":(here("requested")) with lines linecolor rgb ink dashtype 3, \
+         DATA using "x":(here("reserved")) with lines linecolor rgb ink linewidth 1.5, \
+         show_limit ? limit / unit : NaN with lines linecolor rgb alarm linewidth 2 dashtype 2
+}
+unset multiplot
