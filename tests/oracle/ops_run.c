@@ -165,9 +165,12 @@ static uint32_t stream(const char *word)
     return (uint32_t)strtoul(word, NULL, 10);
 }
 
+/* The first clause of a refusal is the release's own, what follows is ours. */
 static void refuse(runner *r)
 {
-    snprintf(r->result, sizeof r->result, "error: %s", r->ctx.failure.text);
+    const char *text = r->ctx.failure.text, *end = strstr(text, "; ");
+    const int n = end ? (int)(end - text) : (int)strlen(text);
+    snprintf(r->result, sizeof r->result, "error: %.*s", n, text);
 }
 
 static void do_conf(runner *r)
@@ -294,6 +297,7 @@ static void do_reset_acc(runner *r)
 static void do_quiet(runner *r)
 {
     r->quiet = strcmp(r->word[1], "off") != 0;
+    r->result[0] = 0;
 }
 
 static const struct operation {

@@ -1,0 +1,101 @@
+/* c10_blocks -- the array of blocks, and joining neighbours.
+ *
+ * The blocks of a segment tile it and are chained by address.  Two neighbours are never both
+ * free, nor both holes: whoever becomes one joins them at once.  The record that lives on is a
+ * neighbour's, because that one has its place in the ordered set already and seldom has to
+ * leave it.
+ */
+#include "c10_internal.h"
+
+uint32_t c10_block_new(c10_allocator *a, uint32_t set, uint64_t address, uint64_t size)
+{
+    uint32_t b = a->unused_block;
+    if (b != MR_NONE) {
+        a->unused_block = a->blocks[b].next;
+    } else {
+        if (a->blocks_n == a->blocks_cap)
+            a->blocks = mr_grow(a->ctx, a->blocks, &a->blocks_cap, a->blocks_n + 1,
+                                sizeof *a->blocks);
+        b = a->blocks_n++;
+    }
+    a->blocks[b] = (c10_block){.address = address, .size = size, .set = set,
+                               .prev = MR_NONE, .next = MR_NONE, .expandable = MR_NONE,
+                               .uses = MR_NONE, .leaf = MR_NONE, .state = C10_BLOCK_LIVE};
+    return b;
+}
+
+void c10_block_drop(c10_allocator *a, uint32_t b)
+{
+    a->blocks[b].state = C10_BLOCK_UNUSED;
+    a->blocks[b].next = a->unused_block;
+    a->unused_block = b;
+}
+
+void c10_block_link(c10_allocator *a, uint32_t b, uint32_t prev, uint32_t next)
+{
+    a->blocks[b].prev = prev;
+    a->blocks[b].next = next;
+    if (prev != MR_NONE) a->blocks[prev].next = b;
+    if (next != MR_NONE) a->blocks[next].prev = b;
+}
+
+static bool joins(const c10_allocator *a, uint32_t neighbour, c10_block_state state)
+{
+    return neighbour != MR_NONE && a->blocks[neighbour].state == state;
+}
+
+/* The block behind `b` becomes part of it. */
+static void swallow_next(c10_allocator *a, uint32_t b)
+{
+    const uint32_t next = a->blocks[b].next, behind = a->blocks[next].next;
+    a->blocks[b].next = behind;
+    if (behind != MR_NONE) a->blocks[behind].prev = b;
+    c10_block_drop(a, next);
+}
+
+/* The block before `b` becomes part of it. */
+static void swallow_prev(c10_allocator *a, uint32_t b)
+{
+    const uint32_t prev = a->blocks[b].prev, before = a->blocks[prev].prev;
+    a->blocks[b].prev = before;
+    if (before != MR_NONE) a->blocks[before].next = b;
+    c10_block_drop(a, prev);
+}
+
+c10_absorbed c10_block_settle(c10_allocator *a, uint32_t *b, c10_block_state state)
+{
+    const c10_block block = a->blocks[*b];
+    c10_set *set = &a->sets.at[block.set];
+    c10_tree *tree = state == C10_BLOCK_FREE ? &set->free : &set->holes;
+    const bool with_prev = joins(a, block.prev, state), with_next = joins(a, block.next, state);
+    c10_absorbed absorbed = {0, 0};
+    uint64_t behind = 0;
+    uint32_t whole = *b;
+    if (with_next) {
+        behind = a->blocks[block.next].size;
+        absorbed = (c10_absorbed){1, behind};
+    }
+    if (with_prev) {
+        whole = block.prev;
+        const c10_block *prev = &a->blocks[whole];
+        absorbed.n++;
+        absorbed.bytes += prev->size;
+        if (with_next) {
+            c10_tree_remove(a, tree, block.next);
+            swallow_next(a, *b);
+        }
+        c10_tree_move(a, tree, whole, prev->size + block.size + behind, prev->address);
+        swallow_next(a, whole);
+    } else if (with_next) {
+        whole = block.next;
+        c10_tree_move(a, tree, whole, block.size + behind, block.address);
+        swallow_prev(a, whole);
+    } else {
+        c10_tree_insert(a, tree, whole);
+    }
+    a->blocks[whole].requested = block.requested;
+    a->blocks[whole].born = c10_searches(a, block.set);
+    a->blocks[whole].state = state;
+    *b = whole;
+    return absorbed;
+}

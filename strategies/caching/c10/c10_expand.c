@@ -1,0 +1,151 @@
+/* c10_expand -- expandable segments: a wide range of addresses, filled with memory page by page.
+ *
+ *     |live|free|live|free|..........hole..........|
+ *      mapped pages        reserved addresses only
+ *
+ * A request that no free block serves maps pages at the lowest hole that has room, counted
+ * together with the free neighbours; freed memory stays mapped until everything is released.
+ */
+#include "c10_internal.h"
+
+static bool idle(const c10_allocator *a, uint32_t b)
+{
+    return a->blocks[b].state <= C10_BLOCK_HOLE;
+}
+
+static uint64_t page_of(const c10_allocator *a, bool large)
+{
+    return large ? a->options.large_segment_size : C10_SMALL_SEGMENT;
+}
+
+static uint32_t reserve(c10_allocator *a, uint32_t set)
+{
+    const c10_set *s = &a->sets.at[set];
+    const uint64_t page = page_of(a, s->large);
+    const double part = a->options.expandable_segments_reserve;
+    const uint64_t want = part > 0 ? (uint64_t)(part * (double)a->device.total)
+                                   : a->device.total + a->device.total / 8;
+    const uint64_t size = (want + page - 1) / page * page;
+    const uint64_t base = a->device.reserve(a->device.self, size, s->stream);
+    if (!base) return MR_NONE;
+    MR_PUSH(a->ctx, &a->expandables, (c10_expandable){base, size, page});
+    uint32_t hole = c10_block_new(a, set, base, size);
+    a->blocks[hole].expandable = a->expandables.n - 1;
+    c10_block_settle(a, &hole, C10_BLOCK_HOLE);
+    return hole;
+}
+
+/* Whether free blocks and holes from `b` on add up to `size`. */
+static bool has_room(const c10_allocator *a, uint32_t b, uint64_t size)
+{
+    uint64_t room = 0;
+    for (; room < size && b != MR_NONE && idle(a, b); b = a->blocks[b].next)
+        room += a->blocks[b].size;
+    return room >= size;
+}
+
+/* The lowest place with enough room; the first block of it. */
+static uint32_t lowest_room(c10_allocator *a, uint32_t set, uint64_t size)
+{
+    c10_cursor at = c10_tree_first(&a->sets.at[set].holes);
+    for (uint32_t b; (b = c10_tree_block(a, at)) != MR_NONE; at = c10_tree_next(a, at)) {
+        const uint32_t prev = a->blocks[b].prev;
+        if (prev != MR_NONE && idle(a, prev)) b = prev;
+        if (has_room(a, b, size)) return b;
+    }
+    return reserve(a, set);
+}
+
+/* Maps pages from the start of a hole on, `size` bytes or a little more.  Returns the free
+ * block they became part of, MR_NONE when the device is full. */
+static uint32_t map(c10_allocator *a, uint32_t hole, uint64_t size)
+{
+    const c10_block old = a->blocks[hole];
+    c10_set *set = &a->sets.at[old.set];
+    const uint64_t page = a->expandables.at[old.expandable].page;
+    const uint64_t bytes = (size + page - 1) / page * page;
+    if (!a->device.map(a->device.self, old.address, bytes, page)) return MR_NONE;
+    uint32_t b = hole;
+    if (bytes < old.size) {
+        b = c10_block_new(a, old.set, old.address, bytes);
+        a->blocks[b].expandable = old.expandable;
+        a->blocks[b].requested = old.requested;
+        c10_block_link(a, b, old.prev, hole);
+        c10_tree_move(a, &set->holes, hole, old.size - bytes, old.address + bytes);
+        a->blocks[hole].requested = 0;
+    } else {
+        c10_tree_remove(a, &set->holes, b);
+    }
+    c10_block_settle(a, &b, C10_BLOCK_FREE);
+    a->total += bytes;
+    a->num_device_alloc++;
+    c10_raise(&a->reserved_bytes, set->large, bytes);
+    c10_log(a, C10_SEGMENT_MAP, old.address, bytes, set->stream);
+    return b;
+}
+
+static uint64_t least(uint64_t one, uint64_t other)
+{
+    return one < other ? one : other;
+}
+
+uint32_t c10_expand(c10_allocator *a, uint32_t set, uint64_t size)
+{
+    uint32_t b = lowest_room(a, set, size);
+    if (b == MR_NONE) return MR_NONE;
+    if (a->blocks[b].state == C10_BLOCK_HOLE)
+        b = map(a, b, least(a->blocks[b].size, size));
+    while (b != MR_NONE && a->blocks[b].size < size) {
+        const uint32_t hole = a->blocks[b].next;
+        b = map(a, hole, least(size - a->blocks[b].size, a->blocks[hole].size));
+    }
+    return b;
+}
+
+/* A part of a block that keeps its memory while the middle is unmapped. */
+static void keep_free(c10_allocator *a, uint32_t b, uint64_t address, uint64_t size, bool before)
+{
+    const c10_block block = a->blocks[b];
+    uint32_t part = c10_block_new(a, block.set, address, size);
+    a->blocks[part].expandable = block.expandable;
+    if (before) c10_block_link(a, part, block.prev, b);
+    else c10_block_link(a, part, b, block.next);
+    c10_block_settle(a, &part, C10_BLOCK_FREE);
+}
+
+/* Gives the addresses back when nothing is mapped in them any more. */
+static void unreserve(c10_allocator *a, uint32_t hole)
+{
+    const c10_expandable segment = a->expandables.at[a->blocks[hole].expandable];
+    if (c10_block_split(&a->blocks[hole])) return;
+    c10_tree_remove(a, &a->sets.at[a->blocks[hole].set].holes, hole);
+    c10_block_drop(a, hole);
+    a->device.unreserve(a->device.self, segment.base, segment.size);
+}
+
+/* Unmaps the pages that lie completely inside a free block. */
+void c10_unmap(c10_allocator *a, uint32_t b)
+{
+    const c10_block block = a->blocks[b];
+    const c10_expandable segment = a->expandables.at[block.expandable];
+    const uint64_t start = block.address - segment.base, end = start + block.size;
+    const uint64_t from = (start + segment.page - 1) / segment.page * segment.page;
+    const uint64_t to = end / segment.page * segment.page;
+    if (from >= to) return;
+    c10_set *set = &a->sets.at[block.set];
+    c10_tree_remove(a, &set->free, b);
+    a->blocks[b].state = C10_BLOCK_LIVE; /* until it is a hole: nobody may join it */
+    a->blocks[b].address = segment.base + from;
+    a->blocks[b].size = to - from;
+    if (start < from) keep_free(a, b, block.address, from - start, true);
+    if (to < end) keep_free(a, b, segment.base + to, end - to, false);
+    c10_block_settle(a, &b, C10_BLOCK_HOLE);
+    a->device.synchronize(a->device.self, set->stream, UINT64_MAX);
+    a->device.unmap(a->device.self, segment.base + from, to - from, segment.page);
+    a->total -= to - from;
+    a->num_device_free++;
+    a->pools.at[set->pool].device_allocs--;
+    c10_lower(&a->reserved_bytes, set->large, to - from);
+    c10_log(a, C10_SEGMENT_UNMAP, segment.base + from, to - from, set->stream);
+    unreserve(a, b);
+}

@@ -1,0 +1,268 @@
+/* c10_internal.h -- what the files of the allocator's model share.
+ *
+ *     c10_options   PYTORCH_CUDA_ALLOC_CONF, and what releases differ in
+ *     c10_tree      ordered sets of blocks: free ones by size, holes by address
+ *     c10_blocks    the array of blocks, joining and splitting them
+ *     c10_malloc    one request: rounding, search, the ladder of last resorts
+ *     c10_expand    expandable segments: mapping and unmapping pages
+ *     c10_free      free, foreign streams, events
+ *     c10_release   giving memory back to the device, garbage collection
+ *     c10_pools     the default pools and private ones
+ *     c10_stats     statistics
+ *     c10_snapshot  showing the state, and starting from one
+ *
+ * Blocks, sets, pools and expandable segments are addressed by index; arrays grow, so a pointer
+ * into one is good only until the next call that may add to it.
+ */
+#ifndef C10_INTERNAL_H
+#define C10_INTERNAL_H
+
+#include "c10.h"
+
+enum {
+    C10_MIN_BLOCK = 512,           /* granularity of sizes, and the smallest */
+    C10_SMALL_MAX = 1 << 20,       /* the largest rounded size that is small */
+    C10_SMALL_SEGMENT = 2 << 20,   /* asked from the device for a small request */
+    C10_OWN_SEGMENT = 10 << 20,    /* from here on a segment is made to measure ... */
+    C10_SEGMENT_ROUNDING = 2 << 20, /* ... in multiples of this */
+    C10_LARGE_SEGMENT = 20 << 20,  /* default of large_segment_size and max_non_split_rounding */
+};
+
+/* What releases differ in: name, first minor release of 2.x that does it, what it does. */
+#define C10_QUIRKS(X)                                                                        \
+    X(one_division_rounds, 1, "one division means multiples of 512, not bytes as they come")  \
+    X(expandable_private, 5, "private pools may be expandable, too")                          \
+    X(divisions_spelled, 8, "refusals write 'divisions', not 'divisons'")                     \
+    X(end_closes_list, 8, "the end of the options closes a list of divisions, too")           \
+    X(marks_unchecked, 9, "separators in the options are skipped, whatever they are")         \
+    X(wide_numbers, 9, "numbers in the options have 64 bits, not 32")                         \
+    X(limits_inclusive, 9, "the least value of an option is allowed itself")                  \
+    X(rest_after_last, 9, "'>' in a list of divisions starts after the last named interval")   \
+    X(last_pool_wins, 9, "of several recording pools the last takes the request")             \
+    X(whole_device_unlimited, 9, "a memory fraction of 1 sets no limit")
+
+typedef struct c10_quirks {
+#define X(name, since, text) bool name;
+    C10_QUIRKS(X)
+#undef X
+} c10_quirks;
+
+c10_quirks c10_quirks_of(c10_version version);
+
+/* ---- blocks ------------------------------------------------------------------------------ */
+
+/* Two neighbours merge when both are free or both are holes. */
+typedef enum c10_block_state {
+    C10_BLOCK_FREE,
+    C10_BLOCK_HOLE,    /* reserved addresses without memory, in an expandable segment */
+    C10_BLOCK_PENDING, /* freed, but foreign streams may still use it */
+    C10_BLOCK_LIVE,
+    C10_BLOCK_UNUSED, /* the record itself waits to be used again */
+} c10_block_state;
+
+typedef struct c10_block { /* 64 bytes: one cache line */
+    uint64_t address, size;
+    uint64_t requested;  /* of its last user */
+    uint64_t born;       /* searches of its pool when it became free */
+    uint32_t prev, next; /* in its segment, MR_NONE at the ends; next unused record */
+    uint32_t set;        /* stream and pool it belongs to */
+    uint32_t expandable; /* expandable segment it lies in, MR_NONE */
+    uint32_t uses;       /* foreign streams, MR_NONE for none; not sent as events yet */
+    uint32_t events;     /* still open */
+    uint32_t leaf;       /* node of the ordered set that holds it */
+    uint32_t state;      /* c10_block_state */
+} c10_block;
+
+typedef struct c10_use { /* a foreign stream of a block */
+    uint32_t stream, next;
+    bool captured; /* recorded while a private pool was being recorded */
+} c10_use;
+
+/* ---- ordered sets -------------------------------------------------------------------------- */
+
+typedef struct c10_tree {
+    uint32_t root, first, last; /* nodes; MR_NONE when empty */
+    bool by_address;            /* the key's size counts as zero */
+} c10_tree;
+
+typedef struct c10_cursor { /* a place in an ordered set; node is MR_NONE behind the end */
+    uint32_t node, slot;
+} c10_cursor;
+
+typedef struct c10_node c10_node;
+
+/* Free blocks and holes of one stream in one pool. */
+typedef struct c10_set {
+    uint32_t pool, stream;
+    bool large;
+    c10_tree free, holes;
+} c10_set;
+
+/* ---- pools --------------------------------------------------------------------------------- */
+
+typedef struct c10_half { /* the small or the large half of a pool */
+    uint64_t searches;          /* clock of the garbage collection */
+    MR_VEC(uint32_t) of_stream; /* stream -> set, MR_NONE */
+    MR_VEC(uint32_t) sets;      /* ascending by stream */
+} c10_half;
+
+typedef struct c10_pool {
+    uint64_t id; /* 0 for the default */
+    c10_pool_flags flags;
+    uint64_t holders, device_allocs;
+    bool gone; /* released and empty: its id may come again, as another pool */
+    c10_half half[2]; /* small, large */
+} c10_pool;
+
+typedef struct c10_diversion { /* a pool being recorded */
+    uint32_t pool, stream;     /* stream MR_NONE for all */
+} c10_diversion;
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+typedef struct c10_expandable {
+    uint64_t base, size, page;
+} c10_expandable;
+
+typedef struct c10_event {
+    uint64_t ticket;
+    uint32_t block;
+} c10_event;
+
+typedef struct c10_queue { /* events of a stream, oldest first from `head` */
+    MR_VEC(c10_event) events;
+    uint32_t head;
+    bool waiting; /* its stream is in `waiting` */
+} c10_queue;
+
+/* A statistic, kept so that a change costs little: the sum over both pools and what was freed
+ * follow from the rest, only the peak of the sum has to be watched. */
+typedef struct c10_tally {
+    uint64_t current[2], allocated[2]; /* small, large */
+    uint64_t before[2];                /* current when `allocated` started from zero */
+    uint64_t peak[C10_KINDS];
+} c10_tally;
+
+struct c10_allocator {
+    mr_ctx *ctx;
+    c10_device device;
+    c10_quirks quirks;
+    c10_options options;
+    bool rounds;     /* some division is configured */
+    uint64_t limit;  /* bytes of the memory fraction, C10_UNLIMITED */
+    bool limited;
+    uint64_t total;  /* bytes held from the device */
+
+    c10_block *blocks;
+    uint32_t blocks_n, blocks_cap, unused_block;
+    c10_node *nodes;
+    uint32_t nodes_n, nodes_cap, unused_node;
+
+    MR_VEC(c10_set) sets;
+    MR_VEC(c10_pool) pools; /* [0] is the default */
+    MR_VEC(uint32_t) freeable;
+    MR_VEC(c10_diversion) diversions;
+    MR_VEC(c10_expandable) expandables;
+
+    MR_VEC(c10_use) uses;
+    uint32_t unused_use;
+    MR_VEC(uint32_t) deferred; /* pending blocks whose events wait for the end of a capture */
+    MR_VEC(c10_queue) queues;  /* by stream */
+    MR_VEC(uint32_t) waiting;  /* streams with open events, in the order of their first */
+
+#define X(name) c10_tally name;
+    C10_STATS(X)
+#undef X
+    c10_tally oversize_allocations, oversize_segments; /* [0] only */
+#define X(name) uint64_t name;
+    C10_COUNTERS(X)
+#undef X
+    MR_VEC(uint32_t) scratch; /* blocks about to be given back */
+    c10_stats shown;          /* what c10_statistics returned last */
+};
+
+static inline void c10_log(const c10_allocator *a, c10_action action, uint64_t address,
+                           uint64_t size, uint32_t stream)
+{
+    if (a->device.trace) a->device.trace(a->device.self, action, address, size, stream);
+}
+
+/* c10_stats */
+static inline void c10_raise(c10_tally *tally, bool large, uint64_t n)
+{
+    const uint64_t current = tally->current[large] += n;
+    const uint64_t all = current + tally->current[!large];
+    tally->allocated[large] += n;
+    if (current > tally->peak[C10_SMALL_POOL + large])
+        tally->peak[C10_SMALL_POOL + large] = current;
+    if (all > tally->peak[C10_ALL]) tally->peak[C10_ALL] = all;
+}
+
+static inline void c10_lower(c10_tally *tally, bool large, uint64_t n)
+{
+    tally->current[large] -= n;
+}
+
+/* c10_tree */
+void c10_tree_insert(c10_allocator *a, c10_tree *tree, uint32_t block);
+void c10_tree_remove(c10_allocator *a, c10_tree *tree, uint32_t block);
+/* Changes the key of a block that is in the tree. */
+void c10_tree_move(c10_allocator *a, c10_tree *tree, uint32_t block, uint64_t size,
+                   uint64_t address);
+c10_cursor c10_tree_first(const c10_tree *tree);
+/* The first that is not below (size, 0). */
+c10_cursor c10_tree_at_least(const c10_allocator *a, const c10_tree *tree, uint64_t size);
+/* The last that is below (size, 0). */
+c10_cursor c10_tree_below(const c10_allocator *a, const c10_tree *tree, uint64_t size);
+c10_cursor c10_tree_next(const c10_allocator *a, c10_cursor at);
+c10_cursor c10_tree_previous(const c10_allocator *a, c10_cursor at);
+uint32_t c10_tree_block(const c10_allocator *a, c10_cursor at); /* MR_NONE behind the end */
+
+/* c10_blocks */
+uint32_t c10_block_new(c10_allocator *a, uint32_t set, uint64_t address, uint64_t size);
+void c10_block_drop(c10_allocator *a, uint32_t b);
+void c10_block_link(c10_allocator *a, uint32_t b, uint32_t prev, uint32_t next);
+static inline bool c10_block_split(const c10_block *block)
+{
+    return block->prev != MR_NONE || block->next != MR_NONE;
+}
+/* What a block absorbed: how many neighbours, how many bytes. */
+typedef struct c10_absorbed {
+    uint64_t n, bytes;
+} c10_absorbed;
+/* Puts a block that is in no set into the free set, or the holes, together with the neighbours
+ * that are free, or holes, too.  *b becomes the record that stands for the whole. */
+c10_absorbed c10_block_settle(c10_allocator *a, uint32_t *b, c10_block_state state);
+
+/* c10_pools */
+uint32_t c10_set_of(c10_allocator *a, uint32_t pool, bool large, uint32_t stream);
+uint32_t c10_pool_hold(c10_allocator *a, uint64_t id); /* one more holder; made if needed */
+uint32_t c10_pool_for(const c10_allocator *a, uint32_t stream);
+
+static inline uint64_t c10_searches(const c10_allocator *a, uint32_t set)
+{
+    return a->pools.at[a->sets.at[set].pool].half[a->sets.at[set].large].searches;
+}
+
+/* c10_malloc */
+uint64_t c10_round(const c10_allocator *a, uint64_t bytes);
+
+/* c10_expand: a free block of at least `size` in expandable memory, MR_NONE for out of memory */
+uint32_t c10_expand(c10_allocator *a, uint32_t set, uint64_t size);
+void c10_unmap(c10_allocator *a, uint32_t b);
+
+/* c10_free */
+void c10_poll(c10_allocator *a);
+void c10_wait_for_events(c10_allocator *a);
+
+/* c10_release */
+bool c10_release_available(c10_allocator *a, uint32_t set, uint64_t size);
+void c10_release_cached(c10_allocator *a);
+void c10_collect(c10_allocator *a);
+
+static inline bool c10_collects(const c10_allocator *a)
+{
+    return a->limited && a->options.garbage_collection_threshold > 0;
+}
+
+#endif

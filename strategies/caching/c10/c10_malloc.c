@@ -1,0 +1,279 @@
+/* c10_malloc -- one request, from rounding to the last resort.
+ *
+ *     search the free set ─► collect garbage ─► new segment
+ *       ─► release what is oversize, new segment ─► release everything, new segment ─► give up
+ *
+ * The free set is searched only once: what a release brings back to it does not serve the
+ * request that caused it.
+ */
+#include "c10_internal.h"
+
+typedef struct request {
+    uint64_t bytes, size; /* as asked for, rounded */
+    uint64_t segment;     /* what the device would be asked for */
+    uint32_t set, pool, stream;
+    bool large;
+    bool expandable; /* expandable segments are switched on */
+} request;
+
+/* A block for a request; a fresh one is in no free set. */
+typedef struct found {
+    uint32_t block;
+    bool fresh;
+} found;
+
+c10_allocator *c10_new(mr_ctx *ctx, const c10_device *device, c10_version version)
+{
+    c10_allocator *a = MR_NEW(ctx, c10_allocator);
+    a->ctx = ctx;
+    a->device = *device;
+    a->quirks = c10_quirks_of(version);
+    a->limit = C10_UNLIMITED;
+    a->unused_block = a->unused_node = a->unused_use = MR_NONE;
+    c10_options options;
+    c10_options_init(&options, version);
+    MR_PUSH(ctx, &a->pools, (c10_pool){.holders = 1});
+    c10_configure(a, &options);
+    return a;
+}
+
+void c10_configure(c10_allocator *a, const c10_options *options)
+{
+    a->options = *options;
+    a->rounds = false;
+    for (size_t i = 0; i < MR_COUNT(options->roundup_power2_divisions); i++)
+        a->rounds |= options->roundup_power2_divisions[i] > 0;
+}
+
+const c10_options *c10_configured(const c10_allocator *a)
+{
+    return &a->options;
+}
+
+void c10_set_memory_fraction(c10_allocator *a, double fraction)
+{
+    a->limited = fraction < 1 || !a->quirks.whole_device_unlimited;
+    a->limit = a->limited ? (uint64_t)(fraction * (double)a->device.total) : C10_UNLIMITED;
+}
+
+static uint64_t up(uint64_t n, uint64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
+
+static uint64_t floor_power2(uint64_t n)
+{
+    uint64_t power = n;
+    while (power & (power - 1)) power &= power - 1;
+    return power;
+}
+
+/* Divisions are configured per power of two; below 2 MiB all share the first entry. */
+static uint64_t divisions_for(const c10_options *options, uint64_t bytes)
+{
+    const size_t last = MR_COUNT(options->roundup_power2_divisions) - 1;
+    size_t interval = 0;
+    while (interval < last && bytes >> (interval + 21)) interval++;
+    return options->roundup_power2_divisions[interval];
+}
+
+uint64_t c10_round(const c10_allocator *a, uint64_t bytes)
+{
+    if (bytes < C10_MIN_BLOCK) return C10_MIN_BLOCK;
+    if (a->rounds) {
+        const uint64_t n = divisions_for(&a->options, bytes);
+        if (n == 1 && !a->quirks.one_division_rounds && bytes > C10_MIN_BLOCK) return bytes;
+        if (n > 1 && bytes > C10_MIN_BLOCK * n) {
+            const uint64_t power = floor_power2(bytes), step = power / floor_power2(n);
+            if (power == bytes) return bytes;
+            return step ? up(bytes, step) : 2 * power;
+        }
+    }
+    return (bytes + C10_MIN_BLOCK - 1) & ~(uint64_t)(C10_MIN_BLOCK - 1);
+}
+
+static uint64_t segment_size(const c10_allocator *a, uint64_t size)
+{
+    if (size <= C10_SMALL_MAX) return C10_SMALL_SEGMENT;
+    if (size < C10_OWN_SEGMENT) return a->options.large_segment_size;
+    return up(size, C10_SEGMENT_ROUNDING);
+}
+
+static request request_for(c10_allocator *a, uint64_t bytes, uint32_t stream)
+{
+    request r = {.bytes = bytes, .size = c10_round(a, bytes), .stream = stream};
+    r.large = r.size > C10_SMALL_MAX;
+    r.segment = segment_size(a, r.size);
+    r.pool = a->diversions.n ? c10_pool_for(a, stream) : 0;
+    r.set = c10_set_of(a, r.pool, r.large, stream);
+    r.expandable = a->options.expandable_segments;
+    return r;
+}
+
+/* A block at the end of the mapped part counts with the hole behind it, into which it can grow. */
+static uint64_t grown(const c10_allocator *a, uint32_t b)
+{
+    const c10_block *block = &a->blocks[b];
+    if (block->next == MR_NONE || a->blocks[block->next].state != C10_BLOCK_HOLE)
+        return block->size;
+    return block->size + a->blocks[block->next].size;
+}
+
+static bool in_expandable(const c10_allocator *a, uint32_t b)
+{
+    return a->blocks[b].expandable != MR_NONE;
+}
+
+/* From the first sufficient block on, to one that is the better choice when grown. */
+static uint32_t least_grown(const c10_allocator *a, c10_cursor at)
+{
+    uint32_t b = c10_tree_block(a, at);
+    while (in_expandable(a, b)) {
+        at = c10_tree_next(a, at);
+        const uint32_t next = c10_tree_block(a, at);
+        if (next == MR_NONE || grown(a, next) >= grown(a, b)) break;
+        b = next;
+    }
+    return b;
+}
+
+static uint32_t not_expandable(const c10_allocator *a, c10_cursor at)
+{
+    uint32_t b = c10_tree_block(a, at);
+    while (b != MR_NONE && in_expandable(a, b)) {
+        at = c10_tree_next(a, at);
+        b = c10_tree_block(a, at);
+    }
+    return b;
+}
+
+/* Best fit; an oversize block is no match, and then no other is tried. */
+static uint32_t search(c10_allocator *a, const request *r)
+{
+    if (c10_collects(a)) a->pools.at[r->pool].half[r->large].searches++;
+    const c10_cursor at = c10_tree_at_least(a, &a->sets.at[r->set].free, r->size);
+    uint32_t b = c10_tree_block(a, at);
+    if (b != MR_NONE && in_expandable(a, b))
+        b = r->expandable ? least_grown(a, at) : not_expandable(a, at);
+    if (b == MR_NONE) return MR_NONE;
+    const uint64_t size = a->blocks[b].size, oversize = a->options.max_split_size;
+    if (r->size < oversize) return size >= oversize ? MR_NONE : b;
+    return size >= r->size + a->options.max_non_split_rounding ? MR_NONE : b;
+}
+
+static bool splits(const c10_allocator *a, const request *r, uint64_t size)
+{
+    const uint64_t rest = size - r->size;
+    if (a->pools.at[r->pool].flags.no_split) return false;
+    if (!r->large || r->expandable) return rest >= C10_MIN_BLOCK;
+    return r->size < a->options.max_split_size && rest > C10_SMALL_MAX;
+}
+
+/* Cuts the low end off a block; the rest stays, or becomes, free. */
+static uint32_t cut(c10_allocator *a, const request *r, found f)
+{
+    const uint32_t rest = f.block;
+    const uint32_t b = c10_block_new(a, r->set, a->blocks[rest].address, r->size);
+    c10_block *block = &a->blocks[rest];
+    const bool whole = !c10_block_split(block);
+    const uint64_t size = block->size - r->size, address = block->address + r->size;
+    c10_tree *tree = &a->sets.at[r->set].free;
+    a->blocks[b].expandable = block->expandable;
+    c10_block_link(a, b, block->prev, rest);
+    block->born = c10_searches(a, r->set);
+    if (f.fresh) {
+        block->size = size;
+        block->address = address;
+        block->state = C10_BLOCK_FREE;
+        c10_tree_insert(a, tree, rest);
+    } else {
+        c10_tree_move(a, tree, rest, size, address);
+    }
+    if (block->expandable == MR_NONE) {
+        if (whole) c10_raise(&a->inactive_split, r->large, 1);
+        if (whole) c10_raise(&a->inactive_split_bytes, r->large, size);
+        else c10_lower(&a->inactive_split_bytes, r->large, r->size);
+    }
+    return b;
+}
+
+static void take_whole(c10_allocator *a, const request *r, found f)
+{
+    const c10_block *block = &a->blocks[f.block];
+    if (!f.fresh) c10_tree_remove(a, &a->sets.at[r->set].free, f.block);
+    if (block->expandable != MR_NONE || !c10_block_split(block)) return;
+    c10_lower(&a->inactive_split, r->large, 1);
+    c10_lower(&a->inactive_split_bytes, r->large, block->size);
+}
+
+static void hand_out(c10_allocator *a, const request *r, found f, c10_lease *out)
+{
+    uint32_t b = f.block;
+    if (splits(a, r, a->blocks[b].size)) b = cut(a, r, f);
+    else take_whole(a, r, f);
+    c10_block *block = &a->blocks[b];
+    block->state = C10_BLOCK_LIVE;
+    block->requested = r->bytes;
+    c10_log(a, C10_ALLOC, block->address, r->bytes, r->stream);
+    c10_raise(&a->allocation, r->large, 1);
+    c10_raise(&a->allocated_bytes, r->large, block->size);
+    c10_raise(&a->active, r->large, 1);
+    c10_raise(&a->active_bytes, r->large, block->size);
+    c10_raise(&a->requested_bytes, r->large, r->bytes);
+    if (block->size >= a->options.max_split_size) c10_raise(&a->oversize_allocations, 0, 1);
+    *out = (c10_lease){block->address, block->size, b};
+}
+
+static bool malloc_segment(c10_allocator *a, const request *r, found *out)
+{
+    uint64_t address;
+    if (!a->device.malloc(a->device.self, r->segment, r->stream, &address)) return false;
+    a->total += r->segment;
+    a->pools.at[r->pool].device_allocs++;
+    a->num_device_alloc++;
+    c10_raise(&a->segment, r->large, 1);
+    c10_raise(&a->reserved_bytes, r->large, r->segment);
+    if (r->segment >= a->options.max_split_size) c10_raise(&a->oversize_segments, 0, 1);
+    c10_log(a, C10_SEGMENT_ALLOC, address, r->segment, r->stream);
+    *out = (found){c10_block_new(a, r->set, address, r->segment), true};
+    return true;
+}
+
+/* New memory from the device, at least as much as the request. */
+static bool grow(c10_allocator *a, const request *r, found *out)
+{
+    if (a->limited && a->total + r->segment > a->limit) return false;
+    if (!r->expandable || (r->pool && !a->quirks.expandable_private))
+        return malloc_segment(a, r, out);
+    *out = (found){c10_expand(a, r->set, r->size), false};
+    if (out->block == MR_NONE) return false;
+    a->pools.at[r->pool].device_allocs++;
+    return true;
+}
+
+static bool grow_somehow(c10_allocator *a, const request *r, found *out)
+{
+    if (c10_collects(a)) c10_collect(a);
+    if (grow(a, r, out)) return true;
+    if (c10_release_available(a, r->set, r->size) && grow(a, r, out)) return true;
+    if (!a->diversions.n) {
+        c10_release_cached(a);
+        a->num_alloc_retries++;
+        if (grow(a, r, out)) return true;
+    }
+    c10_log(a, C10_OOM, a->device.available(a->device.self), r->size, r->stream);
+    a->num_ooms++;
+    return false;
+}
+
+bool c10_malloc(c10_allocator *a, uint64_t bytes, uint32_t stream, c10_lease *out)
+{
+    *out = (c10_lease){0, 0, MR_NONE};
+    if (!bytes) return true;
+    if (!a->diversions.n) c10_poll(a);
+    const request r = request_for(a, bytes, stream);
+    found f = {search(a, &r), false};
+    if (f.block == MR_NONE && !grow_somehow(a, &r, &f)) return false;
+    hand_out(a, &r, f, out);
+    return true;
+}
