@@ -139,8 +139,8 @@ static bool allocate(driver *d, uint32_t s)
     bind(d, s, LIVE);
     if (!storage->refused) return true;
     /* The recorded program did without what it did not get. */
-    d->policy->free(d->policy->self, d->placer, &d->where[s]);
     unbind(d, s);
+    d->policy->free(d->policy->self, d->placer, &d->where[s]);
     return true;
 }
 
@@ -149,12 +149,12 @@ static void release(driver *d, uint32_t s)
     if (d->state[s] == ABSENT) return; /* was refused */
     const mr_online *policy = d->policy;
     if (!d->trace->storages.at[s].deferred) {
-        policy->free(policy->self, d->placer, &d->where[s]);
         unbind(d, s);
+        policy->free(policy->self, d->placer, &d->where[s]);
         return;
     }
-    if (policy->defer) policy->defer(policy->self, d->placer, &d->where[s]);
     postpone(d, s);
+    if (policy->defer) policy->defer(policy->self, d->placer, &d->where[s]);
 }
 
 static void complete(driver *d, uint32_t s)
@@ -162,11 +162,9 @@ static void complete(driver *d, uint32_t s)
     const mr_online *policy = d->policy;
     if (d->state[s] == ABSENT) return;
     if (d->state[s] == LIVE) release(d, s); /* was pending before the first event */
-    if (policy->done)
-        policy->done(policy->self, d->placer, &d->where[s]);
-    else
-        policy->free(policy->self, d->placer, &d->where[s]);
     unbind(d, s);
+    if (policy->done) policy->done(policy->self, d->placer, &d->where[s]);
+    else policy->free(policy->self, d->placer, &d->where[s]);
 }
 
 static void carry(driver *d, const mr_carry *pair)

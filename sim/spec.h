@@ -9,7 +9,7 @@
 #ifndef MR_SPEC_H
 #define MR_SPEC_H
 
-#include "param.h"
+#include "strategy.h"
 
 typedef struct mr_stage {
     const mr_strategy *strategy;
