@@ -1,0 +1,201 @@
+/* csv_reader -- libcsv fed line by line, so that every field has a line and a column.
+ *
+ * libcsv does not say where a field stood.  Within one line the number of a field does, and the
+ * column is found by looking at the line again, which only a failure needs.  When a quoted
+ * field goes on in the next line, the places of what this line holds are looked up before it
+ * is gone.
+ */
+#include "csv_reader.h"
+
+#include <csv.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct place {
+    uint64_t line, column;
+} place;
+
+struct mr_csv {
+    mr_ctx *ctx;
+    mr_source *source;
+    struct csv_parser parser;
+
+    const char *line; /* in the window of the source, */
+    size_t length;    /* with its line end */
+    uint64_t number;  /* of the line, counted from 1 */
+    bool inside;      /* the line began inside a quoted field */
+    bool ended;       /* the row has */
+
+    mr_csv_row row;
+    uint32_t begins[MR_CSV_FIELDS]; /* of fields, in text */
+    uint32_t too_many;              /* fields beyond MR_CSV_FIELDS */
+    MR_VEC(char) text;
+    uint32_t earlier; /* fields that ended on an earlier line, and the places of those */
+    place places[MR_CSV_FIELDS + 1];
+};
+
+/* RFC 4180 knows no space that may be left out; the CR before an LF is treated as one. */
+static int is_carriage_return(unsigned char c)
+{
+    return c == CSV_CR;
+}
+
+static int is_line_feed(unsigned char c)
+{
+    return c == CSV_LF;
+}
+
+mr_csv *mr_csv_open(mr_ctx *ctx, mr_source *source)
+{
+    mr_csv *csv = MR_NEW(ctx, mr_csv);
+    csv->ctx = ctx;
+    csv->source = source;
+    csv_init(&csv->parser, CSV_STRICT);
+    csv_set_space_func(&csv->parser, is_carriage_return);
+    csv_set_term_func(&csv->parser, is_line_feed);
+    csv_set_blk_size(&csv->parser, 4096); /* by so much its buffer grows at a time */
+    return csv;
+}
+
+void mr_csv_close(mr_csv *csv)
+{
+    csv_free(&csv->parser);
+}
+
+/* ---- places -------------------------------------------------------------------------------- */
+
+/* Column of the n-th field that ends in the current line or behind it, counted from 0. */
+static uint64_t column_of(const mr_csv *csv, uint32_t n)
+{
+    bool quoted = csv->inside;
+    for (size_t i = 0; n && i < csv->length; i++) {
+        if (csv->line[i] == '"') quoted = !quoted;
+        if (csv->line[i] == ',' && !quoted && !--n) return i + 2;
+    }
+    return n ? csv->length : 1;
+}
+
+static place place_of(const mr_csv *csv, uint32_t field)
+{
+    const bool kept = field < csv->earlier || (field == csv->earlier && csv->inside);
+    if (kept) return csv->places[field];
+    return (place){csv->number, column_of(csv, field - csv->earlier)};
+}
+
+/* Called at the end of a line that does not end its row. */
+static void keep_places(mr_csv *csv)
+{
+    const uint32_t n = csv->row.n;
+    for (uint32_t i = csv->earlier; i <= n && i < MR_CSV_FIELDS; i++)
+        csv->places[i] = place_of(csv, i);
+    csv->earlier = n;
+}
+
+static mr_status fail_at(const mr_csv *csv, place at, const char *text)
+{
+    const char *where = mr_printf(csv->ctx, "%s:%" PRIu64 ":%" PRIu64,
+                                  mr_source_name(csv->source), at.line, at.column);
+    return mr_fail_at(csv->ctx, MR_EINPUT, where, "%s", text);
+}
+
+mr_status mr_csv_fail(mr_csv *csv, uint32_t field, const char *format, ...)
+{
+    char text[sizeof csv->ctx->failure.text];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return fail_at(csv, place_of(csv, field), text);
+}
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+static void take_field(void *text, size_t n, void *self)
+{
+    mr_csv *csv = self;
+    mr_csv_row *row = &csv->row;
+    if (row->n == MR_CSV_FIELDS) {
+        csv->too_many++;
+        return;
+    }
+    const uint32_t begin = csv->text.n;
+    MR_RESERVE_N(csv->ctx, &csv->text, begin + (uint32_t)n + 1);
+    if (n) memcpy(csv->text.at + begin, text, n);
+    csv->text.at[begin + n] = '\0';
+    csv->text.n = begin + (uint32_t)n + 1;
+    csv->begins[row->n] = begin;
+    row->length[row->n++] = (uint32_t)n;
+}
+
+static void take_row(int end, void *self)
+{
+    (void)end;
+    ((mr_csv *)self)->ended = true;
+}
+
+/* Points `line` at the next one; its length is 0 at the end of the file. */
+static mr_status next_line(mr_csv *csv)
+{
+    mr_source_take(csv->source, csv->length);
+    csv->length = 0;
+    csv->number++;
+    size_t have, want = 1;
+    const char *end, *line;
+    do {
+        line = (const char *)mr_source_peek(csv->source, want, &have);
+        const size_t seen = have < MR_CSV_LONGEST ? have : MR_CSV_LONGEST;
+        end = have ? memchr(line, '\n', seen) : NULL;
+        if (end || have < want) break; /* found, or the file ends */
+        want = have < MR_CSV_LONGEST / 2 ? 2 * have : MR_CSV_LONGEST;
+    } while (have < MR_CSV_LONGEST);
+    csv->line = line;
+    if (!end) MR_TRY(mr_source_status(csv->source));
+    if (!end && have >= MR_CSV_LONGEST)
+        return fail_at(csv, (place){csv->number, 1},
+                       "the line is longer than 1 MiB, expected rows of a CSV file");
+    csv->length = end ? (size_t)(end - line) + 1 : have;
+    const char *nul = csv->length ? memchr(line, '\0', csv->length) : NULL;
+    if (!nul) return MR_OK;
+    return fail_at(csv, (place){csv->number, (uint64_t)(nul - line) + 1},
+                   "a NUL byte, expected text");
+}
+
+static mr_status feed_line(mr_csv *csv)
+{
+    csv->inside = csv->parser.pstate != 0;
+    const size_t done = csv_parse(&csv->parser, csv->line, csv->length, take_field, take_row, csv);
+    if (done < csv->length)
+        return fail_at(csv, (place){csv->number, done + 1},
+                       "a quote or what follows it is out of place, expected quotes around a"
+                       " whole field and each quote inside doubled");
+    if (csv->line[csv->length - 1] != '\n') /* the last line may do without */
+        csv_parse(&csv->parser, "\n", 1, take_field, take_row, csv);
+    if (csv->too_many)
+        return mr_csv_fail(csv, 0, "the row has %u fields, expected at most %d",
+                           MR_CSV_FIELDS + csv->too_many, MR_CSV_FIELDS);
+    if (csv->parser.entry_pos > MR_CSV_LONGEST || csv->text.n > MR_CSV_FIELDS * MR_CSV_LONGEST)
+        return mr_csv_fail(csv, csv->row.n, "the field is longer than 1 MiB, expected a shorter"
+                                            " one");
+    return MR_OK;
+}
+
+mr_status mr_csv_next(mr_csv *csv, const mr_csv_row **row)
+{
+    csv->row.n = csv->text.n = csv->earlier = 0;
+    csv->ended = false;
+    *row = &csv->row;
+    while (!csv->ended) {
+        MR_TRY(next_line(csv));
+        if (!csv->length) {
+            if (csv->parser.pstate == 0) return MR_OK;
+            return fail_at(csv, csv->places[csv->row.n],
+                           "a quoted field begins here and does not end, expected a closing quote");
+        }
+        MR_TRY(feed_line(csv));
+        if (!csv->ended) keep_places(csv);
+    }
+    for (uint32_t i = 0; i < csv->row.n; i++) csv->row.at[i] = csv->text.at + csv->begins[i];
+    return MR_OK;
+}

@@ -1,0 +1,256 @@
+/* trace_check_history -- could what a real allocator is said to have done have happened?
+ *
+ * Its commands are carried out on a device of our own that knows which segments are held and
+ * which block every storage lives in.
+ */
+#include "ranges.h"
+#include "trace_check.h"
+
+#include <inttypes.h>
+
+typedef struct place {
+    uint64_t offset, bytes;
+    uint32_t segment; /* MR_NONE while the storage lives nowhere */
+} place;
+
+typedef struct referee {
+    mr_ctx *ctx;
+    const mr_trace *trace;
+    const mr_history *history;
+    uint32_t cmd;    /* under judgement */
+    bool *held;      /* by segment */
+    uint32_t *users; /* by segment: number of storages that live there */
+    place *at;       /* by storage; shared by all histories, for a storage has one device */
+    uint32_t bound;  /* storages that live somewhere on this device */
+    mr_ranges live;
+} referee;
+
+static mr_status foul(const referee *r, const char *does, uint32_t id, const char *expected)
+{
+    return mr_fail(r->ctx, MR_EINPUT, "command %u of the history of device %u %s %u, expected %s",
+                   r->cmd, r->history->device, does, id, expected);
+}
+
+static mr_status check_segments(const referee *r)
+{
+    const mr_history *h = r->history;
+    if (h->held > h->segments.n)
+        return mr_fail(r->ctx, MR_EINPUT,
+                       "the history of device %u begins with %u segments, expected at most its %u",
+                       h->device, h->held, h->segments.n);
+    for (uint32_t i = 0; i < h->segments.n; i++) {
+        const mr_segment *s = &h->segments.at[i];
+        if (s->stream >= r->trace->streams.n || s->pool >= r->trace->pools.n)
+            return mr_fail(r->ctx, MR_EINPUT,
+                           "segment %u of device %u refers to a stream or pool that is not there",
+                           i, h->device);
+        if (s->bytes > UINT64_MAX - s->address)
+            return mr_fail(r->ctx, MR_EINPUT,
+                           "segment %u of device %u ends behind the last address", i, h->device);
+    }
+    return MR_OK;
+}
+
+static bool inside(const referee *r, uint32_t segment, uint64_t offset, uint64_t bytes)
+{
+    const uint64_t size = r->history->segments.at[segment].bytes;
+    const uint64_t end = size ? size : UINT64_MAX; /* unknown where 0 */
+    return offset <= end && bytes <= end - offset;
+}
+
+/* ---- pieces at the start and at the end ------------------------------------------------------- */
+
+static mr_status bad_piece(const referee *r, const char *when, uint32_t i, const char *expected)
+{
+    return mr_fail(r->ctx, MR_EINPUT, "piece %u at the %s of device %u is wrong, expected %s", i,
+                   when, r->history->device, expected);
+}
+
+/* Indices, and that pieces of a segment do not overlap; adds up their bytes by segment. */
+static mr_status check_pieces(const referee *r, const mr_pieces *pieces, uint32_t segments,
+                              const char *when, uint64_t *sum)
+{
+    mr_ranges taken = {0};
+    for (uint32_t i = 0; i < pieces->n; i++) {
+        const mr_piece *p = &pieces->at[i];
+        if (p->segment >= segments)
+            return bad_piece(r, when, i, "a segment that exists at that time");
+        if (p->storage != MR_NONE && p->storage >= r->trace->storages.n)
+            return bad_piece(r, when, i, "a storage of the trace");
+        if (!p->bytes || !inside(r, p->segment, p->offset, p->bytes))
+            return bad_piece(r, when, i, "some bytes inside its segment");
+        if (mr_ranges_overlap(&taken, p->segment, p->offset, p->bytes))
+            return bad_piece(r, when, i, "no overlap with another piece");
+        mr_ranges_add(r->ctx, &taken, (mr_range){p->offset, p->bytes, p->segment, i});
+        sum[p->segment] += p->bytes;
+    }
+    return MR_OK;
+}
+
+static mr_status adopt(referee *r, const mr_piece *piece, uint32_t i)
+{
+    if (piece->storage == MR_NONE) return MR_OK;
+    place *at = &r->at[piece->storage];
+    if (at->segment != MR_NONE) return bad_piece(r, "start", i, "a storage that has no other");
+    *at = (place){piece->offset, piece->bytes, piece->segment};
+    mr_ranges_add(r->ctx, &r->live,
+                  (mr_range){piece->offset, piece->bytes, piece->segment, piece->storage});
+    r->users[piece->segment]++;
+    r->bound++;
+    return MR_OK;
+}
+
+static mr_status check_start(referee *r)
+{
+    const mr_history *h = r->history;
+    uint64_t *sum = MR_NEW_N(r->ctx, uint64_t, h->segments.n);
+    MR_TRY(check_pieces(r, &h->start, h->held, "start", sum));
+    for (uint32_t s = 0; s < h->held; s++) {
+        const mr_segment *segment = &h->segments.at[s];
+        if (!segment->expandable && sum[s] != segment->bytes)
+            return mr_fail(r->ctx, MR_EINPUT,
+                           "segment %u of device %u is tiled by pieces of %" PRIu64
+                           " bytes at the start, expected %" PRIu64,
+                           s, h->device, sum[s], segment->bytes);
+        r->held[s] = true;
+    }
+    for (uint32_t i = 0; i < h->start.n; i++) MR_TRY(adopt(r, &h->start.at[i], i));
+    return MR_OK;
+}
+
+static mr_status check_last(referee *r)
+{
+    const mr_history *h = r->history;
+    uint32_t found = 0;
+    MR_TRY(check_pieces(r, &h->end, h->segments.n, "end",
+                        MR_NEW_N(r->ctx, uint64_t, h->segments.n)));
+    for (uint32_t i = 0; i < h->end.n; i++) {
+        const mr_piece *p = &h->end.at[i];
+        if (!r->held[p->segment] && !h->segments.at[p->segment].expandable)
+            return bad_piece(r, "end", i, "a segment that is still held");
+        if (p->storage == MR_NONE) continue;
+        const place *at = &r->at[p->storage];
+        if (at->segment != p->segment || at->offset != p->offset)
+            return bad_piece(r, "end", i, "a storage where the commands have put it");
+        found++;
+    }
+    if (found != r->bound)
+        return mr_fail(r->ctx, MR_EINPUT,
+                       "%u storages live in the pieces at the end of device %u, expected the %u"
+                       " that the commands leave",
+                       found, h->device, r->bound);
+    return MR_OK;
+}
+
+/* ---- commands ------------------------------------------------------------------------------------ */
+
+static mr_status hold(referee *r, const mr_cmd *cmd)
+{
+    const uint32_t segment = cmd->block.segment;
+    if (r->history->segments.at[segment].expandable) return MR_OK; /* only addresses */
+    const bool take = cmd->kind == MR_RESERVE;
+    if (r->held[segment] == take)
+        return foul(r, take ? "reserves segment" : "releases segment", segment,
+                    take ? "one that is not held" : "one that is held");
+    if (!take && r->users[segment])
+        return foul(r, "releases segment", segment, "nobody to live there");
+    r->held[segment] = take;
+    return MR_OK;
+}
+
+static mr_status map(referee *r, const mr_cmd *cmd)
+{
+    const mr_block *b = &cmd->block;
+    if (!r->history->segments.at[b->segment].expandable)
+        return foul(r, "maps or unmaps memory of segment", b->segment, "an expandable one");
+    if (!b->bytes || !inside(r, b->segment, b->offset, b->bytes))
+        return foul(r, "maps or unmaps memory of segment", b->segment, "a stretch inside it");
+    return MR_OK;
+}
+
+static mr_status bind(referee *r, const mr_cmd *cmd)
+{
+    const mr_block *b = &cmd->block;
+    const uint64_t bytes = b->bytes ? b->bytes : 1; /* one at least, where the size is unknown */
+    if (!r->held[b->segment] && !r->history->segments.at[b->segment].expandable)
+        return foul(r, "binds into segment", b->segment, "one that is held");
+    if (r->at[cmd->id].segment != MR_NONE)
+        return foul(r, "binds storage", cmd->id, "one that lives nowhere yet");
+    if (!inside(r, b->segment, b->offset, bytes))
+        return foul(r, "binds storage", cmd->id, "a block inside its segment");
+    const mr_range *other = mr_ranges_overlap(&r->live, b->segment, b->offset, bytes);
+    if (other)
+        return mr_fail(r->ctx, MR_EINPUT,
+                       "command %u of the history of device %u binds storage %u where storage %u"
+                       " lives, expected blocks not to overlap",
+                       r->cmd, r->history->device, cmd->id, other->owner);
+    mr_ranges_add(r->ctx, &r->live, (mr_range){b->offset, bytes, b->segment, cmd->id});
+    r->at[cmd->id] = (place){b->offset, b->bytes, b->segment};
+    r->users[b->segment]++;
+    r->bound++;
+    return MR_OK;
+}
+
+static mr_status unbind(referee *r, const mr_cmd *cmd)
+{
+    place *at = &r->at[cmd->id];
+    if (at->segment != cmd->block.segment || at->offset != cmd->block.offset)
+        return foul(r, "frees the block of storage", cmd->id, "the block that it lives in");
+    if (cmd->kind == MR_DEFER) return MR_OK;
+    mr_ranges_remove(&r->live, at->segment, at->offset);
+    r->users[at->segment]--;
+    r->bound--;
+    at->segment = MR_NONE;
+    return MR_OK;
+}
+
+static mr_status judge(referee *r, const mr_cmd *cmd)
+{
+    const bool placeless = cmd->kind == MR_EXEC || cmd->kind == MR_REFUSE;
+    const bool segment_only = cmd->kind <= MR_UNMAP;
+    if (cmd->kind > MR_REFUSE) return foul(r, "is of kind", cmd->kind, "one of the known kinds");
+    if (!placeless && cmd->block.segment >= r->history->segments.n)
+        return foul(r, "refers to segment", cmd->block.segment, "one of the history's");
+    const uint32_t ids = cmd->kind == MR_EXEC ? r->trace->ops.n : r->trace->storages.n;
+    if (cmd->id >= ids && !(segment_only && cmd->id == MR_NONE))
+        return foul(r, "refers to storage or op", cmd->id, "one of the trace's");
+    if (placeless) return MR_OK;
+    if (cmd->kind == MR_BIND) return bind(r, cmd);
+    if (!segment_only) return unbind(r, cmd);
+    return cmd->kind <= MR_RELEASE ? hold(r, cmd) : map(r, cmd);
+}
+
+static mr_status check_history(referee *r)
+{
+    const mr_history *h = r->history;
+    MR_TRY(check_segments(r));
+    r->held = MR_NEW_N(r->ctx, bool, h->segments.n);
+    r->users = MR_NEW_N(r->ctx, uint32_t, h->segments.n);
+    MR_TRY(check_start(r));
+    for (r->cmd = 0; r->cmd < h->cmds.n; r->cmd++) MR_TRY(judge(r, &h->cmds.at[r->cmd]));
+    MR_TRY(check_last(r));
+    if (h->capacity_low <= h->capacity_high) return MR_OK;
+    return mr_fail(r->ctx, MR_EINPUT,
+                   "the capacity of device %u is at least %" PRIu64 " and below %" PRIu64
+                   ", expected the first to be less",
+                   h->device, h->capacity_low, h->capacity_high);
+}
+
+mr_status mr_trace_check_histories(mr_ctx *ctx, const mr_trace *trace)
+{
+    place *at = MR_NEW_N(ctx, place, trace->storages.n);
+    bool *seen = MR_NEW_N(ctx, bool, UINT16_MAX + 1);
+    for (uint32_t s = 0; s < trace->storages.n; s++) at[s].segment = MR_NONE;
+    for (uint32_t h = 0; h < trace->histories.n; h++) {
+        const mr_history *history = &trace->histories.at[h];
+        if (history->device > UINT16_MAX || seen[history->device])
+            return mr_fail(ctx, MR_EINPUT,
+                           "device %u has a second history or a number above %d, expected one"
+                           " for each device",
+                           history->device, UINT16_MAX);
+        seen[history->device] = true;
+        referee r = {.ctx = ctx, .trace = trace, .history = history, .at = at};
+        MR_TRY(check_history(&r));
+    }
+    return MR_OK;
+}
