@@ -43,8 +43,7 @@ static mr_status unknown(reader *r, const char *word, const char *name, size_t n
     for (const mr_option *o = r->command->options; o && o->name; o++)
         MR_PUSH(r->ctx, &names, o->name);
     MR_PUSH(r->ctx, &names, "help");
-    MR_PUSH(r->ctx, &names, NULL);
-    const char *near = mr_nearest(mr_strndup(r->ctx, name, n), names.at);
+    const char *near = mr_nearest(mr_strndup(r->ctx, name, n), names.at, names.n);
     if (near)
         return mr_fail(r->ctx, MR_EUSAGE, "%s has no option '%s' (did you mean '--%s'?)",
                        r->command->name, word, near);

@@ -2,6 +2,7 @@
 #include <csv.h>
 #include <inttypes.h>
 #include <string.h>
+#include <strings.h>
 
 #include "commands.h"
 
@@ -114,12 +115,11 @@ mr_status mr_device_find(mr_ctx *ctx, const char *name, mr_device *out)
     MR_TRY(mr_devices(ctx, &devices, &n));
     for (uint32_t i = 0; i < n; i++) {
         MR_PUSH(ctx, &names, devices[i].name);
-        if (strcmp(devices[i].name, name) != 0) continue;
+        if (strcasecmp(devices[i].name, name) != 0) continue;
         *out = devices[i];
         return MR_OK;
     }
-    MR_PUSH(ctx, &names, NULL);
-    const char *near = mr_nearest(name, names.at);
+    const char *near = mr_nearest(name, names.at, names.n);
     return mr_fail(ctx, MR_EUSAGE, "unknown device '%s' (%s%s%s)", name,
                    near ? "did you mean '" : "see memreuse list devices", near ? near : "",
                    near ? "'?" : "");

@@ -21,7 +21,7 @@ typedef struct mr_args {
     uint64_t iterations;      /* at least 1 */
     const char *from, *to;    /* "1200" an event, "1.5s" a time; NULL: not cut */
     mr_words alloc_conf;      /* texts of PYTORCH_CUDA_ALLOC_CONF */
-    bool fit;
+    bool fit, as_recorded;
     const char *format;       /* table, csv, json, md */
     const char *output;       /* file or folder; NULL: standard output */
     uint64_t jobs;            /* threads */
@@ -60,20 +60,35 @@ typedef struct mr_option {
     MR_OPTION("ends", 0, CHOICE, ends, 0, 0, "exclusive|inclusive",                             \
               "lifetime tables: whether `upper` is still in use (default exclusive)")
 
-/* What is replayed, and on what. */
-#define MR_OPTIONS_REPLAY                                                                       \
-    MR_OPTION("device", 'd', TEXT, device, 0, 0, "NAME",                                        \
-              "GPU to predict for: its memory, context and costs (memreuse list devices)"),     \
-    MR_OPTION("capacity", 'c', SIZE, capacity, 1, UINT64_MAX, "SIZE",                           \
-              "memory the process can have beside its CUDA context, such as 22GiB"),            \
-    MR_OPTION("cuda-device", 0, NUMBER, cuda_device, 0, 65535, "N",                             \
-              "only this device of the recording (default: all, one after another)"),           \
-    MR_OPTION("iterations", 'n', NUMBER, iterations, 1, 1000000, "N",                           \
-              "repeat the recording N times without resetting the allocator"),                  \
+#define MR_OPTION_CUT                                                                           \
     MR_OPTION("from", 0, TEXT, from, 0, 0, "WHERE",                                             \
               "cut: first event, as its number (1200) or a time (1.5s)"),                       \
-    MR_OPTION("to", 0, TEXT, to, 0, 0, "WHERE",                                                 \
-              "cut: the event or time to stop before"),                                         \
+    MR_OPTION("to", 0, TEXT, to, 0, 0, "WHERE", "cut: the event or time to stop before")
+
+#define MR_OPTION_CUDA_DEVICE                                                                   \
+    MR_OPTION("cuda-device", 0, NUMBER, cuda_device, 0, 65535, "N",                             \
+              "only this device of the recording (default: all, one after another)")
+
+#define MR_OPTION_DEVICE                                                                        \
+    MR_OPTION("device", 'd', TEXT, device, 0, 0, "NAME",                                        \
+              "GPU to predict for: its memory, context and costs (memreuse list devices)")
+
+#define MR_OPTION_CAPACITY                                                                      \
+    MR_OPTION("capacity", 'c', SIZE, capacity, 1, UINT64_MAX, "SIZE",                           \
+              "memory the process can have beside its CUDA context, such as 22GiB")
+
+/* What is replayed, and on what. */
+#define MR_OPTIONS_REPLAY                                                                       \
+    MR_OPTION_DEVICE,                                                                           \
+    MR_OPTION_CAPACITY,                                                                         \
+    MR_OPTION_CUDA_DEVICE,                                                                      \
+    MR_OPTION("iterations", 'n', NUMBER, iterations, 1, 1000000, "N",                           \
+              "repeat the recording N times without resetting the allocator"),                  \
+    MR_OPTION("as-recorded", 0, SWITCH, as_recorded, 0, 0, NULL,                                \
+              "begin with the segments that the recorded allocator held, not with nothing"),    \
+    MR_OPTION_CUT
+
+#define MR_OPTION_ALLOC_CONF                                                                    \
     MR_OPTION("alloc-conf", 0, TEXTS, alloc_conf, 0, 0, "TEXT",                                 \
               "add a row with this PYTORCH_CUDA_ALLOC_CONF; may be repeated")
 
@@ -126,6 +141,7 @@ typedef struct mr_scene {
     const uint32_t *cuda_devices; /* of the recording, those asked for */
     uint32_t cuda_device_count;
     uint32_t iterations;
+    bool as_recorded; /* begin with the state that the recorded allocator had */
 } mr_scene;
 
 /* Reads FILE (args->words.at[0]), cuts it, looks up the device. */
@@ -136,8 +152,15 @@ mr_status mr_scene_spec(mr_ctx *ctx, const char *text, mr_spec *out);
 mr_status mr_scene_specs(mr_ctx *ctx, const mr_args *args, uint32_t first, mr_words *out);
 /* pytorch with the allocator settings that the recording was made with. */
 const char *mr_scene_recorded_spec(mr_ctx *ctx, const mr_trace *trace);
+/* pytorch of the same release with one option instead; NULL for none. */
+const char *mr_scene_pytorch_spec(mr_ctx *ctx, const mr_trace *trace, const char *option);
 /* The question for a spec on one device of the recording. */
 mr_question mr_scene_question(const mr_scene *scene, const mr_spec *spec, uint32_t cuda_device);
+
+/* What held memory looks like after the first `commands` commands: used and free pieces in the order
+ * of segments and offsets; a free piece is as long as it can be. */
+void mr_pieces_after(mr_ctx *ctx, const mr_placement *placement, uint32_t commands,
+                     mr_pieces *out);
 
 /* A part of a recording as a recording of its own: events [first, end). */
 mr_status mr_trace_cut(mr_ctx *ctx, const mr_trace *in, uint32_t first, uint32_t end,

@@ -27,14 +27,14 @@ static void print_help(void)
 
 static mr_status find_command(mr_ctx *ctx, const char *word, const mr_command **out)
 {
-    const char *names[MR_COUNT(mr_commands)];
-    for (size_t i = 0; i < MR_COUNT(mr_commands); i++) {
+    const char *names[MR_COUNT(mr_commands) - 1];
+    for (size_t i = 0; mr_commands[i]; i++) {
         *out = mr_commands[i];
-        names[i] = *out ? (*out)->name : NULL;
-        if (*out && strcmp((*out)->name, word) == 0) return MR_OK;
+        names[i] = mr_commands[i]->name;
+        if (strcmp(names[i], word) == 0) return MR_OK;
     }
     const bool option = word[0] == '-';
-    const char *near = option ? NULL : mr_nearest(word, names);
+    const char *near = option ? NULL : mr_nearest(word, names, MR_COUNT(names));
     return mr_fail(ctx, MR_EUSAGE, "unknown %s '%s' (%s%s%s)", option ? "option" : "command",
                    word, near ? "did you mean '" : "see memreuse --help", near ? near : "",
                    near ? "'?" : "");

@@ -34,6 +34,16 @@ void mr_write_csv_field(mr_sink *sink, const char *text);
 void mr_write_json_string(mr_sink *sink, const char *text);
 
 
+/* ---- storages ------------------------------------------------------------------------------ */
+
+typedef struct mr_makers mr_makers; /* an index of who made what */
+mr_makers *mr_makers_new(mr_ctx *ctx, const mr_trace *trace);
+/* Who asked for it, in a few words: a line of the user's program, a tensor's name, an op. */
+const char *mr_show_maker(mr_ctx *ctx, const mr_makers *makers, uint32_t storage);
+/* The frames of who asked for it, a line each; nothing when there are none. */
+void mr_write_frames(const mr_trace *trace, uint32_t storage, uint32_t most, const char *indent,
+                     mr_sink *sink);
+
 /* ---- failures and progress ------------------------------------------------------------------- */
 
 /* "memreuse: file:3:7: sentence", or the sentence and the words it is about underlined. */

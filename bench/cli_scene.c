@@ -1,0 +1,199 @@
+/* scene -- what a command line asks to be replayed: recording, part of it, device, specs. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "format.h"
+#include "strategies.h"
+
+#define ASSUMED_DEVICE "a100-80" /* whose context and costs are shown when nobody names a device */
+
+/* ---- cutting ------------------------------------------------------------------------------- */
+
+static bool parse_time(const char *text, uint64_t *ns)
+{
+    static const struct {
+        const char *name;
+        double ns;
+    } units[] = {{"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}};
+    char *end;
+    if (*text < '0' || *text > '9') return false;
+    const double value = strtod(text, &end);
+    for (size_t i = 0; i < MR_COUNT(units); i++) {
+        if (strcmp(end, units[i].name) != 0 || value * units[i].ns > 1e18) continue;
+        *ns = (uint64_t)(value * units[i].ns);
+        return true;
+    }
+    return false;
+}
+
+static uint32_t first_not_before(const mr_trace *trace, uint64_t ns)
+{
+    uint32_t i = 0;
+    while (i < trace->times.n && trace->times.at[i] < ns) i++;
+    return i;
+}
+
+static mr_status find_event(mr_ctx *ctx, const mr_trace *trace, const char *option,
+                            const char *text, uint32_t *out)
+{
+    uint64_t ns;
+    char *end;
+    const unsigned long long n = strtoull(text, &end, 10);
+    if (parse_time(text, &ns)) {
+        if (!trace->times.n)
+            return mr_fail(ctx, MR_EUNSUPPORTED,
+                           "--%s is a time, but '%s' recorded none: give the number of an event",
+                           option, trace->name);
+        *out = first_not_before(trace, ns);
+        return MR_OK;
+    }
+    if (*end || *text < '0' || *text > '9')
+        return mr_fail(ctx, MR_EUSAGE, "--%s is '%s', expected an event such as 1200 or a time "
+                       "such as 1.5s", option, text);
+    if (n > trace->events.n)
+        return mr_fail(ctx, MR_EUSAGE, "--%s is %s, but '%s' has only %" PRIu32 " events", option,
+                       text, trace->name, trace->events.n);
+    *out = (uint32_t)n;
+    return MR_OK;
+}
+
+static mr_status cut(mr_ctx *ctx, const mr_args *args, mr_trace *trace)
+{
+    uint32_t first = 0, end = trace->events.n;
+    if (!args->from && !args->to) return MR_OK;
+    if (args->from) MR_TRY(find_event(ctx, trace, "from", args->from, &first));
+    if (args->to) MR_TRY(find_event(ctx, trace, "to", args->to, &end));
+    if (first >= end)
+        return mr_fail(ctx, MR_EUSAGE, "nothing lies between --from %s and --to %s",
+                       args->from ? args->from : "0", args->to ? args->to : "the end");
+    const mr_trace whole = *trace;
+    return mr_trace_cut(ctx, &whole, first, end, trace);
+}
+
+/* ---- devices ------------------------------------------------------------------------------- */
+
+static mr_status choose_cuda_devices(mr_ctx *ctx, const mr_args *args, mr_scene *scene)
+{
+    scene->cuda_devices = mr_trace_devices(ctx, &scene->trace, &scene->cuda_device_count);
+    if (args->cuda_device == MR_NONE) return MR_OK;
+    for (uint32_t i = 0; i < scene->cuda_device_count; i++) {
+        if (scene->cuda_devices[i] != args->cuda_device) continue;
+        scene->cuda_devices += i;
+        scene->cuda_device_count = 1;
+        return MR_OK;
+    }
+    return mr_fail(ctx, MR_EUSAGE, "'%s' has nothing on device %" PRIu64, scene->trace.name,
+                   args->cuda_device);
+}
+
+static mr_status choose_device(mr_ctx *ctx, const mr_args *args, mr_scene *scene)
+{
+    scene->device_assumed = !args->device;
+    MR_TRY(mr_device_find(ctx, args->device ? args->device : ASSUMED_DEVICE, &scene->device));
+    scene->capacity = args->capacity   ? args->capacity
+                      : args->device ? mr_device_capacity(&scene->device)
+                                     : UINT64_MAX;
+    return MR_OK;
+}
+
+mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out)
+{
+    *out = (mr_scene){.iterations = (uint32_t)args->iterations,
+                      .as_recorded = args->as_recorded};
+    MR_TRY(choose_device(ctx, args, out));
+    const mr_read_options options = {strcmp(args->ends, "inclusive") == 0, args->reader};
+    MR_TRY(mr_recording_read(ctx, args->words.at[0], &options, &out->trace));
+    MR_TRY(cut(ctx, args, &out->trace));
+    return choose_cuda_devices(ctx, args, out);
+}
+
+/* ---- specs ----------------------------------------------------------------------------------- */
+
+static size_t option_length(const char *text)
+{
+    size_t n = 0;
+    for (int depth = 0; text[n] && (depth > 0 || text[n] != ','); n++)
+        depth += (text[n] == '[') - (text[n] == ']');
+    return n;
+}
+
+static const char *without_blanks(mr_ctx *ctx, const char *text)
+{
+    char *copy = mr_strdup(ctx, text), *to = copy;
+    for (const char *from = copy; *from; from++)
+        if (*from != ' ' && *from != '\t') *to++ = *from;
+    *to = '\0';
+    return copy;
+}
+
+static const char *extended(mr_ctx *ctx, const char *spec, const char *arg)
+{
+    return mr_printf(ctx, "%s%c%s", spec, strchr(spec, ':') ? ',' : ':', arg);
+}
+
+static bool is_spec(mr_ctx *ctx, const char *text)
+{
+    mr_spec spec;
+    return mr_scene_spec(ctx, text, &spec) == MR_OK;
+}
+
+/* "name:value,..." as the environment has it -> "pytorch:name=value,...".  What has no parameter of
+ * its own, such as options of host memory, is passed on whole and read as PyTorch reads it. */
+static const char *spec_of_conf(mr_ctx *ctx, const char *conf)
+{
+    const char *spec = "pytorch", *text = without_blanks(ctx, conf);
+    for (const char *at = text; *at;) {
+        const size_t n = option_length(at);
+        char *option = mr_strndup(ctx, at, n);
+        char *colon = strchr(option, ':');
+        if (colon) *colon = '=';
+        if (n) spec = extended(ctx, spec, option);
+        at += n + (at[n] == ',');
+    }
+    if (is_spec(ctx, spec)) return spec;
+    return mr_printf(ctx, "pytorch:conf=[%s]", text);
+}
+
+mr_status mr_scene_spec(mr_ctx *ctx, const char *text, mr_spec *out)
+{
+    return mr_spec_parse(ctx, mr_strategies, text, out);
+}
+
+mr_status mr_scene_specs(mr_ctx *ctx, const mr_args *args, uint32_t first, mr_words *out)
+{
+    *out = (mr_words){0};
+    for (uint32_t i = first; i < args->words.n; i++) MR_PUSH(ctx, out, args->words.at[i]);
+    for (uint32_t i = 0; i < args->alloc_conf.n; i++)
+        MR_PUSH(ctx, out, spec_of_conf(ctx, args->alloc_conf.at[i]));
+    return MR_OK;
+}
+
+/* Only a release that is modelled; a recording may come from another program or a newer one. */
+static const char *with_version(mr_ctx *ctx, const mr_trace *trace, const char *spec)
+{
+    const char *version = trace->about[MR_ABOUT_framework_version];
+    if (!version) return spec;
+    const char *versioned = extended(ctx, spec, mr_printf(ctx, "version=%s", version));
+    return is_spec(ctx, versioned) ? versioned : spec;
+}
+
+const char *mr_scene_recorded_spec(mr_ctx *ctx, const mr_trace *trace)
+{
+    const char *conf = trace->about[MR_ABOUT_allocator];
+    return with_version(ctx, trace, spec_of_conf(ctx, conf ? conf : ""));
+}
+
+const char *mr_scene_pytorch_spec(mr_ctx *ctx, const mr_trace *trace, const char *option)
+{
+    return with_version(ctx, trace, option ? extended(ctx, "pytorch", option) : "pytorch");
+}
+
+mr_question mr_scene_question(const mr_scene *scene, const mr_spec *spec, uint32_t cuda_device)
+{
+    return (mr_question){.trace = &scene->trace, .spec = spec, .device = &scene->device,
+                         .capacity = scene->capacity, .cuda_device = cuda_device,
+                         .iterations = scene->iterations,
+                         .as_recorded = scene->as_recorded};
+}

@@ -1,0 +1,118 @@
+/* compare -- the table of peaks, costs and verdicts, one row per spec. */
+#include <string.h>
+
+#include "compare.h"
+
+/* Tried when the command line names no spec: what was recorded, what is often advised, and the
+ * two ends of what is possible. */
+static const char *const advised[] = {"expandable_segments=True", "max_split_size_mb=128",
+                                      "roundup_power2_divisions=8"};
+
+static void default_specs(mr_ctx *ctx, const mr_trace *trace, mr_words *out)
+{
+    MR_PUSH(ctx, out, mr_scene_recorded_spec(ctx, trace));
+    MR_PUSH(ctx, out, mr_scene_pytorch_spec(ctx, trace, NULL));
+    for (size_t i = 0; i < MR_COUNT(advised); i++)
+        MR_PUSH(ctx, out, mr_scene_pytorch_spec(ctx, trace, advised[i]));
+    MR_PUSH(ctx, out, "native");
+}
+
+typedef MR_VEC(mr_spec) specs;
+
+/* The same pipeline is one row, however often and in whatever spelling it is asked for. */
+static mr_status add_spec(mr_ctx *ctx, const char *text, specs *out)
+{
+    mr_spec spec;
+    MR_TRY(mr_scene_spec(ctx, text, &spec));
+    for (uint32_t i = 0; i < out->n; i++)
+        if (strcmp(out->at[i].text, spec.text) == 0) return MR_OK;
+    MR_PUSH(ctx, out, spec);
+    return MR_OK;
+}
+
+static mr_status choose_specs(mr_ctx *ctx, const mr_args *args, const mr_trace *trace, specs *out)
+{
+    mr_words words;
+    MR_TRY(mr_scene_specs(ctx, args, 1, &words));
+    const bool none = args->words.n < 2;
+    if (none) {
+        mr_words chosen = {0};
+        default_specs(ctx, trace, &chosen);
+        for (uint32_t i = 0; i < words.n; i++) MR_PUSH(ctx, &chosen, words.at[i]);
+        words = chosen;
+    }
+    for (uint32_t i = 0; i < words.n; i++) MR_TRY(add_spec(ctx, words.at[i], out));
+    return add_spec(ctx, "bound", out); /* there is always a row that nobody beats */
+}
+
+static mr_status write_comparison(mr_ctx *ctx, const mr_args *args, const mr_comparison *c)
+{
+    mr_sink *sink;
+    MR_TRY(mr_sink_open(ctx, args->output ? args->output : "-", &sink));
+    mr_report_comparison(ctx, c, args->format, sink);
+    return mr_sink_commit(sink);
+}
+
+/* A cell that failed does not take the others with it; its sentence comes after the table. */
+static void report_failures(mr_ctx *ctx, const mr_comparison *c, int *answer)
+{
+    for (uint32_t i = 0; i < c->specs * c->scene->cuda_device_count; i++) {
+        mr_failure failure = c->cells[i].failure;
+        if (failure.status == MR_OK) continue;
+        const char *text = mr_printf(ctx, "%s: %s", c->cells[i].spec->text, failure.text);
+        snprintf(failure.text, sizeof failure.text, "%s", text);
+        fflush(stdout);
+        mr_report_failure(stderr, &failure);
+        *answer = mr_status_exit(failure.status);
+    }
+}
+
+static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
+{
+    mr_scene scene;
+    specs chosen = {0};
+    MR_TRY(mr_scene_read(ctx, args, &scene));
+    MR_TRY(choose_specs(ctx, args, &scene.trace, &chosen));
+    mr_comparison c = {.scene = &scene, .specs = chosen.n, .fit = args->fit};
+    c.cells = MR_NEW_N(ctx, mr_cell, c.specs * scene.cuda_device_count);
+    for (uint32_t i = 0; i < c.specs * scene.cuda_device_count; i++) {
+        c.cells[i].spec = &chosen.at[i % c.specs];
+        c.cells[i].cuda_device = scene.cuda_devices[i / c.specs];
+    }
+    mr_compare(ctx, &c, (uint32_t)args->jobs);
+    MR_TRY(write_comparison(ctx, args, &c));
+    report_failures(ctx, &c, answer);
+    return MR_OK;
+}
+
+static void help(mr_ctx *ctx)
+{
+    (void)ctx;
+    mr_print_metrics_help();
+}
+
+static const mr_option options[] = {
+    MR_OPTIONS_REPLAY,
+    MR_OPTION_ALLOC_CONF,
+    MR_OPTION("fit", 0, SWITCH, fit, 0, 0, NULL,
+              "find the smallest memory on which each spec passes, to 1 MiB"),
+    MR_OPTION("format", 'f', CHOICE, format, 0, 0, "table|csv|json|md", "how to print (table)"),
+    MR_OPTION("output", 'o', TEXT, output, 0, 0, "FILE", "write there instead of printing"),
+    MR_OPTION_JOBS,
+    MR_OPTIONS_READING,
+    {0},
+};
+
+const mr_command mr_command_compare = {
+    .name = "compare",
+    .usage = "FILE [SPEC...]",
+    .summary = "compares what each spec would take: peaks, fragmentation, device calls, fits or not",
+    .more = "The first row is the reference; the last, bound, is the largest sum of live bytes, which\n"
+            "nobody beats.  Without SPEC: the allocator as recorded, PyTorch's defaults, options\n"
+            "that are often advised, and one device allocation per tensor.",
+    .options = options,
+    .words_min = 1,
+    .words_max = UINT32_MAX,
+    .run = run,
+    .help = help,
+};

@@ -1,0 +1,37 @@
+/* compare.h -- the cells of a comparison: one per spec and device of the recording. */
+#ifndef MR_COMPARE_H
+#define MR_COMPARE_H
+
+#include "commands.h"
+#include "report.h"
+
+typedef struct mr_cell {
+    const mr_spec *spec;
+    uint32_t cuda_device;
+    mr_failure failure; /* its status is MR_OK when the cell could be computed */
+    mr_metrics metrics;
+    uint64_t fit; /* smallest capacity on which it passes; 0: not looked for, or none found */
+} mr_cell;
+
+typedef struct mr_comparison {
+    const mr_scene *scene;
+    mr_cell *cells; /* device by device, in each the specs in order */
+    uint32_t specs;
+    bool fit;       /* smallest capacities were looked for */
+} mr_comparison;
+
+/* Computes the cells on `jobs` threads.  The result does not depend on their number. */
+void mr_compare(mr_ctx *ctx, mr_comparison *comparison, uint32_t jobs);
+
+/* Evaluates with a context of its own, of which nothing is left but the numbers. */
+void mr_cell_compute(const mr_scene *scene, mr_cell *cell, bool fit, mr_watch *watch,
+                     uint32_t part);
+
+/* `format` is table, md, csv or json. */
+void mr_report_comparison(mr_ctx *ctx, const mr_comparison *comparison, const char *format,
+                          mr_sink *sink);
+
+/* What each column means, for the help of compare. */
+void mr_print_metrics_help(void);
+
+#endif

@@ -1,0 +1,217 @@
+/* comparison -- the table, CSV, JSON and Markdown of compare, with columns from metrics.def. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "compare.h"
+
+static const mr_cell *cell_at(const mr_comparison *c, uint32_t device, uint32_t spec)
+{
+    return &c->cells[device * c->specs + spec];
+}
+
+/* ---- table -------------------------------------------------------------------------------------- */
+
+/* A column of zeros says nothing; growth says something as soon as there was time to grow. */
+static bool is_shown(const mr_comparison *c, uint32_t device, const mr_metric *metric)
+{
+    if (metric->offset == offsetof(mr_metrics, growth)) return c->scene->iterations > 1;
+    for (uint32_t i = 0; i < c->specs; i++)
+        if (mr_metric_value(&cell_at(c, device, i)->metrics, metric)) return true;
+    return false;
+}
+
+static const char *heading(mr_ctx *ctx, const char *name)
+{
+    char *text = mr_strdup(ctx, name);
+    char *gap = strchr(text, '_');
+    if (gap) *gap = '\n';
+    return text;
+}
+
+static const char *against(mr_ctx *ctx, const mr_cell *first, const mr_cell *cell)
+{
+    const uint64_t base = first->metrics.peak_reserved;
+    if (!base || first->failure.status || cell->failure.status) return "-";
+    const double change = (double)cell->metrics.peak_reserved / (double)base - 1;
+    return mr_printf(ctx, "%+.1f%%", change > -0.0005 && change < 0.0005 ? 0 : 100 * change);
+}
+
+static const char *verdict(const mr_cell *cell)
+{
+    if (cell->failure.status) return "failed";
+    return cell->metrics.refusals ? "OOM" : "fits";
+}
+
+typedef struct layout {
+    mr_table table;
+    mr_words headings;
+    bool limited; /* a column says whether it fits */
+    MR_VEC(const mr_metric *) metrics;
+} layout;
+
+static void add_row(mr_ctx *ctx, const mr_comparison *c, layout *l, const mr_cell *first,
+                    const mr_cell *cell)
+{
+    MR_PUSH(ctx, &l->table.cells, cell->spec->text);
+    if (l->limited) MR_PUSH(ctx, &l->table.cells, verdict(cell));
+    for (uint32_t i = 0; i < l->metrics.n; i++) {
+        const mr_metric *m = l->metrics.at[i];
+        const uint64_t value = mr_metric_value(&cell->metrics, m);
+        MR_PUSH(ctx, &l->table.cells,
+                cell->failure.status ? "-" : mr_show_value(ctx, m->unit, value));
+    }
+    if (c->fit) MR_PUSH(ctx, &l->table.cells, cell->fit ? mr_show_bytes(ctx, cell->fit) : "-");
+    MR_PUSH(ctx, &l->table.cells, against(ctx, first, cell));
+}
+
+static bool any_failed(const mr_comparison *c, uint32_t device)
+{
+    for (uint32_t i = 0; i < c->specs; i++)
+        if (cell_at(c, device, i)->failure.status) return true;
+    return false;
+}
+
+static void lay_out(mr_ctx *ctx, const mr_comparison *c, uint32_t device, layout *l)
+{
+    *l = (layout){.limited = c->scene->capacity != UINT64_MAX || any_failed(c, device)};
+    MR_PUSH(ctx, &l->headings, "spec");
+    if (l->limited) MR_PUSH(ctx, &l->headings, "result");
+    for (uint32_t i = 0; i < mr_metric_count; i++) {
+        if (!is_shown(c, device, &mr_metric_list[i])) continue;
+        MR_PUSH(ctx, &l->metrics, &mr_metric_list[i]);
+        MR_PUSH(ctx, &l->headings, heading(ctx, mr_metric_list[i].name));
+    }
+    if (c->fit) MR_PUSH(ctx, &l->headings, "fits\nin");
+    MR_PUSH(ctx, &l->headings, "reserved\nvs first");
+    l->table.columns = l->headings.n;
+    l->table.headings = l->headings.at;
+    for (uint32_t i = 0; i < c->specs; i++)
+        add_row(ctx, c, l, cell_at(c, device, 0), cell_at(c, device, i));
+}
+
+static void put_title(mr_ctx *ctx, const mr_comparison *c, uint32_t device, mr_sink *sink)
+{
+    const mr_scene *s = c->scene;
+    mr_sink_print(sink, "%s", s->trace.name);
+    if (s->cuda_device_count > 1 || s->cuda_devices[device])
+        mr_sink_print(sink, ", device %" PRIu32, s->cuda_devices[device]);
+    if (s->iterations > 1) mr_sink_print(sink, ", %" PRIu32 " iterations", s->iterations);
+    if (!s->device_assumed) mr_sink_print(sink, ", on %s", s->device.name);
+    if (s->capacity != UINT64_MAX)
+        mr_sink_print(sink, ", %s for the process", mr_show_bytes(ctx, s->capacity));
+    else
+        mr_sink_print(sink, ", memory unlimited");
+    mr_sink_print(sink, "\n\n");
+}
+
+static void put_definitions(const mr_comparison *c, const layout *l, mr_sink *sink)
+{
+    for (uint32_t i = 0; i < l->metrics.n; i++)
+        mr_sink_print(sink, "%-15s %s\n", l->metrics.at[i]->name, l->metrics.at[i]->help);
+    if (c->fit)
+        mr_sink_print(sink, "%-15s smallest memory for the process on which it passes\n",
+                      "fits in");
+    if (c->scene->device_assumed)
+        mr_sink_print(sink, "The context and the cost of device calls are those of %s; --device "
+                            "chooses another.\n", c->scene->device.name);
+}
+
+static void put_tables(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_sink *sink)
+{
+    layout l;
+    for (uint32_t d = 0; d < c->scene->cuda_device_count; d++) {
+        lay_out(ctx, c, d, &l);
+        if (d) mr_sink_print(sink, "\n");
+        put_title(ctx, c, d, sink);
+        if (markdown) mr_table_markdown(ctx, &l.table, sink);
+        else mr_table_text(ctx, &l.table, "", sink);
+    }
+    if (markdown || !c->scene->cuda_device_count) return;
+    mr_sink_print(sink, "\n");
+    put_definitions(c, &l, sink);
+}
+
+/* ---- CSV and JSON ------------------------------------------------------------------------------- */
+
+static void put_csv_row(const mr_comparison *c, const mr_cell *cell, mr_sink *sink)
+{
+    const mr_scene *s = c->scene;
+    mr_write_csv_field(sink, s->trace.name);
+    mr_sink_print(sink, ",");
+    mr_write_csv_field(sink, cell->spec->text);
+    mr_sink_print(sink, ",%s,%" PRIu32 ",", s->device.name, cell->cuda_device);
+    if (s->capacity != UINT64_MAX) mr_sink_print(sink, "%" PRIu64, s->capacity);
+    mr_sink_print(sink, ",%" PRIu32 ",%s", s->iterations, MR_VERSION);
+    for (uint32_t i = 0; i < mr_metric_count; i++) {
+        mr_sink_print(sink, ",");
+        if (cell->failure.status) continue;
+        mr_sink_print(sink, "%" PRIu64, mr_metric_value(&cell->metrics, &mr_metric_list[i]));
+    }
+    mr_sink_print(sink, ",");
+    if (cell->fit) mr_sink_print(sink, "%" PRIu64, cell->fit);
+    mr_sink_print(sink, "\n");
+}
+
+static void put_csv(const mr_comparison *c, mr_sink *sink)
+{
+    mr_sink_print(sink, "trace,spec,device,cuda_device,capacity,iterations,version");
+    for (uint32_t i = 0; i < mr_metric_count; i++)
+        mr_sink_print(sink, ",%s", mr_metric_list[i].name);
+    mr_sink_print(sink, ",fit\n");
+    for (uint32_t i = 0; i < c->specs * c->scene->cuda_device_count; i++)
+        put_csv_row(c, &c->cells[i], sink);
+}
+
+static void put_json_number(const char *name, bool known, uint64_t value, mr_sink *sink)
+{
+    if (known) mr_sink_print(sink, ", \"%s\": %" PRIu64, name, value);
+    else mr_sink_print(sink, ", \"%s\": null", name);
+}
+
+static void put_json_row(const mr_comparison *c, const mr_cell *cell, mr_sink *sink)
+{
+    const mr_scene *s = c->scene;
+    const bool known = !cell->failure.status;
+    mr_sink_print(sink, "  {\"trace\": ");
+    mr_write_json_string(sink, s->trace.name);
+    mr_sink_print(sink, ", \"spec\": ");
+    mr_write_json_string(sink, cell->spec->text);
+    mr_sink_print(sink, ", \"device\": ");
+    mr_write_json_string(sink, s->device.name);
+    put_json_number("cuda_device", true, cell->cuda_device, sink);
+    put_json_number("capacity", s->capacity != UINT64_MAX, s->capacity, sink);
+    put_json_number("iterations", true, s->iterations, sink);
+    mr_sink_print(sink, ", \"version\": \"%s\"", MR_VERSION);
+    for (uint32_t i = 0; i < mr_metric_count; i++)
+        put_json_number(mr_metric_list[i].name, known,
+                        mr_metric_value(&cell->metrics, &mr_metric_list[i]), sink);
+    put_json_number("fit", cell->fit, cell->fit, sink);
+    mr_sink_print(sink, "}");
+}
+
+static void put_json(const mr_comparison *c, mr_sink *sink)
+{
+    mr_sink_print(sink, "[\n");
+    const uint32_t n = c->specs * c->scene->cuda_device_count;
+    for (uint32_t i = 0; i < n; i++) {
+        put_json_row(c, &c->cells[i], sink);
+        mr_sink_print(sink, i + 1 < n ? ",\n" : "\n");
+    }
+    mr_sink_print(sink, "]\n");
+}
+
+void mr_report_comparison(mr_ctx *ctx, const mr_comparison *comparison, const char *format,
+                          mr_sink *sink)
+{
+    if (strcmp(format, "csv") == 0) put_csv(comparison, sink);
+    else if (strcmp(format, "json") == 0) put_json(comparison, sink);
+    else put_tables(ctx, comparison, strcmp(format, "md") == 0, sink);
+}
+
+void mr_print_metrics_help(void)
+{
+    printf("\ncolumns, whose name in CSV and JSON is the same\n");
+    for (uint32_t i = 0; i < mr_metric_count; i++)
+        printf("  %-15s %s\n", mr_metric_list[i].name, mr_metric_list[i].help);
+    printf("  %-15s with --fit, smallest memory for the process on which it passes\n", "fit");
+}
