@@ -98,7 +98,8 @@ void mr_progress(mr_ctx *ctx, const char *what, double part);
     do {                                                                                   \
         if ((vec)->n == (vec)->cap)                                                        \
             (vec)->at = mr_grow(ctx, (vec)->at, &(vec)->cap, (vec)->n + 1, sizeof *(vec)->at); \
-        (vec)->at[(vec)->n++] = __VA_ARGS__;                                               \
+        (vec)->at[(vec)->n] = __VA_ARGS__;                                                 \
+        (vec)->n++;                                                                        \
     } while (0)
 /* Makes room for `want` elements without changing n. */
 #define MR_RESERVE_N(ctx, vec, want) \

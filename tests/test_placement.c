@@ -1,0 +1,193 @@
+/* The placer, the driver of online allocators, and the referee, which is fed wrong answers. */
+#include "scripted.h"
+
+static const char *placed(mr_ctx *ctx, const char *script, const char *spec, uint64_t capacity)
+{
+    mr_trace *trace = MR_NEW(ctx, mr_trace);
+    *trace = scripted(ctx, script);
+    mr_answer *answer = MR_NEW(ctx, mr_answer);
+    if (scripted_run(ctx, trace, spec, capacity, 1, answer)) return ctx->failure.text;
+    return shown_cmds(ctx, &answer->placement);
+}
+
+TEST(native_asks_the_device_for_every_tensor)
+{
+    mr_ctx ctx = {0};
+    CHECK_STR(placed(&ctx, "0=64 1+100 0- 2+50 1- 2-", "native", UINT64_MAX),
+              "R0:64 0>0:0+64 | R1:100 1>1:0+100 0- X0 R2:50 2>2:0+50 1- X1 2- X2");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(memory_that_another_stream_may_use_is_held_until_it_is_done)
+{
+    mr_ctx ctx = {0};
+    CHECK_STR(placed(&ctx, "1+100 1~ 2+50 1! 2-", "native", UINT64_MAX),
+              "R0:100 1>0:0+100 1~ R1:50 2>1:0+50 1- X0 2- X1");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(a_free_that_was_pending_from_the_start_is_completed)
+{
+    mr_ctx ctx = {0};
+    CHECK_STR(placed(&ctx, "1=100 1! 2+50", "native", UINT64_MAX),
+              "R0:100 1>0:0+100 | 1- X0 R1:50 2>1:0+50");
+    CHECK_STR(placed(&ctx, "1=100 1~ 1! 2+50", "native", UINT64_MAX),
+              "R0:100 1>0:0+100 | 1~ 1- X0 R1:50 2>1:0+50");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(the_first_refusal_ends_the_run)
+{
+    mr_ctx ctx = {0};
+    CHECK_STR(placed(&ctx, "1+100 2+50 1- 3+10", "native", 120), "R0:100 1>0:0+100 2?");
+    CHECK_STR(placed(&ctx, "0=200 1+100", "native", 120), "0?");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(a_request_that_was_refused_then_takes_nothing_now)
+{
+    mr_ctx ctx = {0};
+    CHECK_STR(placed(&ctx, "1?100 2+50", "native", UINT64_MAX),
+              "R0:100 1>0:0+100 1- X0 R1:50 2>1:0+50");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(nothing_is_a_block_of_its_own)
+{
+    mr_ctx ctx = {0};
+    static const char *const specs[] = {"native", "bound", "pytorch"};
+    for (size_t i = 0; i < MR_COUNT(specs); i++)
+        CHECK_HAS(placed(&ctx, "1+0 1-", specs[i], UINT64_MAX), "+0 1-");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(metrics_are_those_of_the_commands)
+{
+    mr_ctx ctx = {0};
+    const mr_trace trace = scripted(&ctx, "0=64 1+100 0- 2+50 1- 2-");
+    mr_answer answer;
+    CHECK_EQ(scripted_run(&ctx, &trace, "native", UINT64_MAX, 1, &answer), MR_OK);
+    CHECK_EQ(answer.metrics.peak_requested, 164);
+    CHECK_EQ(answer.metrics.peak_reserved, 164);
+    CHECK_EQ(answer.metrics.device_calls, 5); /* what was there before is no call */
+    CHECK_EQ(scripted_run(&ctx, &trace, "bound", UINT64_MAX, 1, &answer), MR_OK);
+    CHECK_EQ(answer.metrics.peak_reserved, 164);
+    CHECK_EQ(answer.metrics.device_calls, 0);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(growth_is_what_every_further_iteration_adds)
+{
+    mr_ctx ctx = {0};
+    const mr_trace trace = scripted(&ctx, "0=64 0- 1+64 2+50 2-");
+    mr_answer answer;
+    CHECK_EQ(scripted_run(&ctx, &trace, "native", UINT64_MAX, 5, &answer), MR_OK);
+    CHECK_EQ(answer.metrics.growth, 0);
+    CHECK_EQ(answer.placement.seams.n, 5);
+    CHECK_EQ(answer.metrics.peak_reserved, 114);
+    mr_ctx_clear(&ctx);
+}
+
+/* ---- the referee -------------------------------------------------------------------------- */
+
+typedef struct wrong {
+    mr_ctx ctx;
+    mr_trace trace;
+    mr_answer answer;
+} wrong;
+
+/* "1+100 2+50 1- 2-" on the native placement: R0 1> R1 2> 1- X0 2- X1 */
+static wrong *right_answer(void)
+{
+    wrong *w = calloc(1, sizeof *w);
+    w->trace = scripted(&w->ctx, "1+100 2+50 1- 2-");
+    CHECK_EQ(scripted_run(&w->ctx, &w->trace, "native", UINT64_MAX, 1, &w->answer), MR_OK);
+    return w;
+}
+
+static void must_say(wrong *w, const char *what)
+{
+    if (mr_placement_check(&w->ctx, &w->answer.placement, UINT64_MAX, 1) != MR_EINVARIANT)
+        TEST_FAIL("the referee saw nothing, expected '%s'", what);
+    else
+        CHECK_HAS(w->ctx.failure.text, what);
+    mr_ctx_clear(&w->ctx);
+    free(w);
+}
+
+TEST(the_referee_sees_overlapping_blocks)
+{
+    wrong *w = right_answer();
+    w->answer.placement.cmds.at[3].block = (mr_block){.segment = 0, .offset = 60, .bytes = 50};
+    must_say(w, "binds beyond the end");
+    w = right_answer();
+    w->answer.placement.cmds.at[3].block = (mr_block){.segment = 0, .offset = 50, .bytes = 50};
+    must_say(w, "binds over the block of another storage (found 1, expected 2)");
+}
+
+TEST(the_referee_sees_a_block_that_is_too_small)
+{
+    wrong *w = right_answer();
+    w->answer.placement.cmds.at[3].block.bytes = 49;
+    must_say(w, "gives less than was asked for (found 49, expected 50)");
+}
+
+TEST(the_referee_sees_memory_used_before_it_is_held_and_after)
+{
+    wrong *w = right_answer();
+    const mr_cmd reserve = w->answer.placement.cmds.at[2];
+    w->answer.placement.cmds.at[2] = w->answer.placement.cmds.at[3];
+    w->answer.placement.cmds.at[3] = reserve;
+    must_say(w, "uses a segment that is not held");
+    w = right_answer();
+    const mr_cmd unbind = w->answer.placement.cmds.at[4];
+    w->answer.placement.cmds.at[4] = w->answer.placement.cmds.at[5];
+    w->answer.placement.cmds.at[5] = unbind;
+    must_say(w, "releases a segment with bound blocks");
+}
+
+TEST(the_referee_sees_what_is_missing_and_what_is_too_much)
+{
+    wrong *w = right_answer();
+    w->answer.placement.cmds.n = 6;
+    must_say(w, "is missing");
+    w = right_answer();
+    w->answer.placement.cmds.at[1].id = 2;
+    must_say(w, "is not what the schedule asks for");
+    w = right_answer();
+    w->answer.placement.cmds.at[3].block.segment = 7;
+    must_say(w, "names a segment that does not exist");
+    w = right_answer();
+    w->answer.placement.cmds.at[4].id = 99;
+    must_say(w, "names what does not exist");
+}
+
+TEST(the_referee_sees_a_device_that_is_too_small)
+{
+    wrong *w = right_answer();
+    CHECK_EQ(mr_placement_check(&w->ctx, &w->answer.placement, 149, 1), MR_EINVARIANT);
+    CHECK_HAS(w->ctx.failure.text, "takes more than the device has left");
+    CHECK_EQ(mr_placement_check(&w->ctx, &w->answer.placement, 150, 1), MR_OK);
+    mr_ctx_clear(&w->ctx);
+    free(w);
+}
+
+TEST(the_referee_sees_unmapped_memory)
+{
+    wrong *w = calloc(1, sizeof *w);
+    w->trace = scripted(&w->ctx, "1+100 1-"); /* bound: R0 M0 1> 1- U0 X0 */
+    CHECK_EQ(scripted_run(&w->ctx, &w->trace, "bound", UINT64_MAX, 1, &w->answer), MR_OK);
+    w->answer.placement.cmds.at[1].block.bytes = 99;
+    must_say(w, "binds where nothing is mapped");
+}
+
+TEST(the_referee_sees_memory_unmapped_under_a_block)
+{
+    wrong *w = calloc(1, sizeof *w);
+    w->trace = scripted(&w->ctx, "1+100 1-");
+    CHECK_EQ(scripted_run(&w->ctx, &w->trace, "bound", UINT64_MAX, 1, &w->answer), MR_OK);
+    w->answer.placement.cmds.at[3] = w->answer.placement.cmds.at[4];
+    must_say(w, "unmaps memory under a bound block");
+}
+
+TEST_MAIN()

@@ -1,0 +1,141 @@
+/* Lifetimes: as recorded, as they follow from ops, and repeated. */
+#include "scripted.h"
+
+static const char *schedule_of(mr_ctx *ctx, const mr_trace *trace, uint32_t device,
+                               uint32_t iterations)
+{
+    mr_schedule once, all;
+    if (mr_schedule_make(ctx, trace, device, &once)) return ctx->failure.text;
+    if (mr_schedule_repeat(ctx, &once, iterations, &all)) return ctx->failure.text;
+    return shown_events(ctx, &all);
+}
+
+static uint32_t add_tensor(mr_ctx *ctx, mr_trace *trace, uint64_t bytes, bool kept)
+{
+    MR_PUSH(ctx, &trace->storages,
+            (mr_storage){.bytes = bytes, .stack = MR_NONE, .before = kept, .after = kept});
+    const uint32_t storage = trace->storages.n - 1;
+    MR_PUSH(ctx, &trace->tensors,
+            (mr_tensor){.name = "", .dtype = "", .storage = storage, .bytes = bytes});
+    return trace->tensors.n - 1;
+}
+
+static void add_op(mr_ctx *ctx, mr_trace *trace, uint32_t in, uint32_t out)
+{
+    uint32_t *ids = MR_NEW_N(ctx, uint32_t, 2);
+    ids[0] = in;
+    ids[1] = out;
+    MR_PUSH(ctx, &trace->ops,
+            (mr_op){.name = "op", .module = "", .again = MR_NONE, .in = {ids, 1}, .out = {ids + 1, 1}});
+    MR_PUSH(ctx, &trace->events, (mr_event){MR_RUN, trace->ops.n - 1});
+}
+
+/* weight 0 stays; tensor i + 1 is made of tensor i */
+static mr_trace chain(mr_ctx *ctx, uint32_t n)
+{
+    mr_trace trace;
+    mr_trace_init(ctx, &trace, "chain");
+    trace.has = MR_HAS_DATAFLOW;
+    add_tensor(ctx, &trace, 100, true);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t made = add_tensor(ctx, &trace, 10, false);
+        add_op(ctx, &trace, made - 1, made);
+    }
+    return trace;
+}
+
+TEST(recorded_events_are_taken_as_they_are)
+{
+    mr_ctx ctx = {0};
+    const mr_trace trace = scripted(&ctx, "0=64 1+100 2+200 1~ 0- flush 1! 2-");
+    CHECK_STR(schedule_of(&ctx, &trace, 0, 1), "+1 +2 -1 -0 flush !1 -2");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(only_the_events_of_one_device_are_taken)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace = scripted(&ctx, "0+1 1+1 2+1 1- 0- 2-");
+    trace.storages.at[1].device = 3;
+    CHECK_STR(schedule_of(&ctx, &trace, 0, 1), "+0 +2 -0 -2");
+    CHECK_STR(schedule_of(&ctx, &trace, 3, 1), "+1 -1");
+    CHECK_HAS(schedule_of(&ctx, &trace, 5, 1), "no events on device 5");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(a_storage_lives_from_its_writer_to_its_last_reader)
+{
+    mr_ctx ctx = {0};
+    const mr_trace trace = chain(&ctx, 3);
+    CHECK_STR(schedule_of(&ctx, &trace, 0, 1), "+1 #0 +2 #1 -1 +3 #2 -2 -3");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(aliases_share_one_life)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace = chain(&ctx, 3);
+    trace.tensors.at[2].storage = 1;
+    CHECK_STR(schedule_of(&ctx, &trace, 0, 1), "+1 #0 #1 +3 #2 -1 -3");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(a_reference_that_the_program_keeps_prolongs_a_life)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace = chain(&ctx, 3);
+    MR_PUSH(&ctx, &trace.events, (mr_event){MR_DROP, 1});
+    CHECK_STR(schedule_of(&ctx, &trace, 0, 1), "+1 #0 +2 #1 +3 #2 -2 -3 -1");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(what_outlives_the_step_is_not_freed)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace = chain(&ctx, 2);
+    trace.storages.at[2].after = true;
+    CHECK_STR(schedule_of(&ctx, &trace, 0, 1), "+1 #0 +2 #1 -1");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(what_ends_alive_is_carried_to_what_the_next_iteration_expects)
+{
+    mr_ctx ctx = {0};
+    /* storage 0 is last step's gradient, 1 the new one; 2 has no partner, nor has 3 */
+    const mr_trace trace = scripted(&ctx, "0=64 3=7 0- 1+64 2+9 3-");
+    CHECK_STR(schedule_of(&ctx, &trace, 0, 2),
+              "-0 +1 +2 -3 -2 1>0 +3 -0 +1 +2 -3");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(a_pending_free_is_over_when_the_next_iteration_begins)
+{
+    mr_ctx ctx = {0};
+    const mr_trace trace = scripted(&ctx, "0+64 0~");
+    CHECK_STR(schedule_of(&ctx, &trace, 0, 2), "+0 -0 !0 +0 -0");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(too_many_iterations_are_refused)
+{
+    mr_ctx ctx = {0};
+    const mr_trace trace = scripted(&ctx, "0+64 0- 1+1 1-");
+    mr_schedule once, all;
+    CHECK_EQ(mr_schedule_make(&ctx, &trace, 0, &once), MR_OK);
+    CHECK_EQ(mr_schedule_repeat(&ctx, &once, 2000000000, &all), MR_EUSAGE);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(the_peak_counts_what_was_there_before_and_what_is_not_reusable_yet)
+{
+    mr_ctx ctx = {0};
+    const mr_trace trace = scripted(&ctx, "0=1000 1+100 1~ 2+10 1! 3+20 9?5000");
+    mr_schedule schedule;
+    uint32_t at;
+    CHECK_EQ(mr_schedule_make(&ctx, &trace, 0, &schedule), MR_OK);
+    CHECK_EQ(mr_schedule_peak(&schedule, &at), 1110);
+    CHECK_EQ(at, 2);
+    mr_ctx_clear(&ctx);
+}
+
+TEST_MAIN()
