@@ -16,6 +16,7 @@ typedef struct referee {
     uint64_t capacity, granularity, used;
     uint32_t cmd;    /* index of the command under judgement */
     uint32_t event;  /* next event of the schedule */
+    uint32_t carried; /* storage to which the last command's block goes, MR_NONE */
     bool *held;      /* by segment */
     uint32_t *bound; /* by segment: number of bound blocks */
     mr_ranges mapped, live;
@@ -244,25 +245,28 @@ static bool agrees(referee *r, const mr_event *event, const mr_cmd *cmd)
 }
 
 /* Commands that no event asks for: a settled free, a free that the recording saw only the end of,
- * a block the recorded program never got, the second half of a carry. */
+ * a block that the recorded program never got. */
 static bool unasked(const referee *r, const mr_event *next, const mr_cmd *cmd)
 {
     if (cmd->kind == MR_DEFER) return next && next->kind == MR_DONE && next->id == cmd->id;
     if (cmd->kind == MR_UNBIND && r->state[cmd->id] == DEFERRED) return true;
     if (r->cmd <= r->placement->start) return false;
     const mr_cmd *last = cmd - 1;
-    if (cmd->kind == MR_UNBIND && last->kind == MR_BIND && last->id == cmd->id)
-        return r->trace->storages.at[cmd->id].refused;
-    const mr_event *done = r->event ? &r->schedule->events.at[r->event - 1] : NULL;
-    return done && done->kind == MR_CARRY && cmd->kind == MR_BIND
-           && cmd->id == r->schedule->carries.at[done->id].to;
+    return cmd->kind == MR_UNBIND && last->kind == MR_BIND && last->id == cmd->id
+           && r->trace->storages.at[cmd->id].refused;
 }
 
 static mr_status keep_step(referee *r, const mr_cmd *cmd)
 {
     if (cmd->kind < MR_BIND) return MR_OK; /* RESERVE to UNMAP: the strategy's own affair */
+    if (cmd->kind == MR_BIND && cmd->id == r->carried) { /* the second half of a carry */
+        r->carried = MR_NONE;
+        return MR_OK;
+    }
     const mr_event *event = next_event(r);
     if (agrees(r, event, cmd)) {
+        const bool carry = event->kind == MR_CARRY;
+        r->carried = carry ? r->schedule->carries.at[event->id].to : MR_NONE;
         r->event++;
         return MR_OK;
     }
@@ -287,6 +291,7 @@ mr_status mr_placement_check(mr_ctx *ctx, const mr_placement *placement, uint64_
                  .trace = schedule->trace,
                  .capacity = capacity,
                  .granularity = granularity,
+                 .carried = MR_NONE,
                  .held = MR_NEW_N(ctx, bool, placement->segments.n),
                  .bound = MR_NEW_N(ctx, uint32_t, placement->segments.n),
                  .state = MR_NEW_N(ctx, uint8_t, schedule->trace->storages.n)};

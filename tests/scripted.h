@@ -40,7 +40,7 @@ static inline void scripted_token(mr_ctx *ctx, mr_trace *trace, const char *toke
         storage->before = verb == '=';
         storage->refused = verb == '?';
     }
-    if (verb == '~') storage->deferred = true;
+    if (verb == '~' || verb == '!') storage->deferred = true;
     if (verb == '+' || verb == '?') MR_PUSH(ctx, &trace->events, (mr_event){MR_ALLOC, id});
     if (verb == '-' || verb == '~') MR_PUSH(ctx, &trace->events, (mr_event){MR_FREE, id});
     if (verb == '!') MR_PUSH(ctx, &trace->events, (mr_event){MR_DONE, id});

@@ -30,7 +30,7 @@ TEST(a_free_that_was_pending_from_the_start_is_completed)
 {
     mr_ctx ctx = {0};
     CHECK_STR(placed(&ctx, "1=100 1! 2+50", "native", UINT64_MAX),
-              "R0:100 1>0:0+100 | 1- X0 R1:50 2>1:0+50");
+              "R0:100 1>0:0+100 | 1~ 1- X0 R1:50 2>1:0+50");
     CHECK_STR(placed(&ctx, "1=100 1~ 1! 2+50", "native", UINT64_MAX),
               "R0:100 1>0:0+100 | 1~ 1- X0 R1:50 2>1:0+50");
     mr_ctx_clear(&ctx);
@@ -85,6 +85,7 @@ TEST(growth_is_what_every_further_iteration_adds)
     CHECK_EQ(answer.metrics.growth, 0);
     CHECK_EQ(answer.placement.seams.n, 5);
     CHECK_EQ(answer.metrics.peak_reserved, 114);
+    CHECK_EQ(answer.placement.cmds.n, 5 * 8 + 4 * 2 + 2); /* a carry is two commands */
     mr_ctx_clear(&ctx);
 }
 

@@ -45,7 +45,9 @@ static mr_trace random_trace(mr_ctx *ctx, uint64_t seed, uint32_t n)
             if (trace.storages.at[s].deferred) MR_PUSH(ctx, &pending, s);
         } else if (dice < 99 && pending.n) {
             MR_PUSH(ctx, &trace.events, (mr_event){MR_DONE, pending.at[--pending.n]});
-        } else if (dice == 99) {
+        } else if (dice == 99) { /* which waits for the device */
+            while (pending.n)
+                MR_PUSH(ctx, &trace.events, (mr_event){MR_DONE, pending.at[--pending.n]});
             MR_PUSH(ctx, &trace.events, (mr_event){MR_FLUSH, 0});
         }
     }

@@ -24,7 +24,7 @@ typedef struct settings {
     const char *roundup_power2_divisions;
     double per_process_memory_fraction, set_per_process_memory_fraction;
     bool throw_on_cudamalloc_oom, graph_capture_record_stream_reuse;
-    const char *expandable_segments_reserve;
+    const char *expandable_segments_reserve, *expandable_segments_reserve_by_class;
 } settings;
 
 static const mr_param params_table[] = {
@@ -50,6 +50,8 @@ static const mr_param params_table[] = {
                   "frees may complete during a capture (2.9)"),
     MR_PARAM_TEXT(settings, expandable_segments_reserve, "",
                   "addresses of a segment: part of the device, or nG (2.14)"),
+    MR_PARAM_TEXT(settings, expandable_segments_reserve_by_class, "",
+                  "[name:value,...]: the same by class of segment (2.14)"),
     MR_PARAM_TEXT(settings, conf, "",
                   "[text of PYTORCH_CUDA_ALLOC_CONF], read before the options above"),
     MR_PARAM_TEXT(settings, version, "2.15", "release of PyTorch, 2.0 to 2.15"),
@@ -80,6 +82,7 @@ static const char *conf_text(mr_ctx *ctx, const settings *s)
         "max_non_split_rounding_mb",   "large_segment_size_mb",
         "per_process_memory_fraction", "throw_on_cudamalloc_oom",
         "graph_capture_record_stream_reuse", "expandable_segments_reserve",
+        "expandable_segments_reserve_by_class",
     };
     size_t n = strlen(s->conf);
     const char *conf = s->conf;
@@ -489,12 +492,9 @@ static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, m
         .done = device_done,
         .synchronize = device_synchronize,
     };
-    j.allocator = c10_new(ctx, &device, version);
-    c10_configure(j.allocator, &options);
-    if (options.per_process_memory_fraction < 1)
-        c10_set_memory_fraction(j.allocator, options.per_process_memory_fraction);
+    j.allocator = c10_new(ctx, &device, version, &options);
     if (s->set_per_process_memory_fraction > 0)
-        c10_set_memory_fraction(j.allocator, s->set_per_process_memory_fraction);
+        MR_TRY(c10_set_memory_fraction(j.allocator, s->set_per_process_memory_fraction));
     const mr_online policy = {
         .self = &j,
         .alloc = joint_alloc,
@@ -505,6 +505,7 @@ static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, m
         .adopt = joint_adopt,
     };
     MR_TRY(mr_place_online(out, in, &policy));
+    MR_TRY(c10_sound(j.allocator));
     report(ctx, j.allocator, out->out);
     return MR_OK;
 }
