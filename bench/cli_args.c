@@ -154,8 +154,12 @@ static mr_status check_words(mr_ctx *ctx, const mr_command *command, const mr_wo
 mr_status mr_args_parse(mr_ctx *ctx, const mr_command *command, int argc, char *const argv[],
                         mr_args *out, bool *help)
 {
-    *out = (mr_args){.cuda_device = MR_NONE, .iterations = 1, .format = "table",
-                     .jobs = processors(), .ends = "exclusive", .top = 10};
+    *out = (mr_args){.cuda_device = MR_NONE,
+                     .iterations = 1,
+                     .format = "table",
+                     .jobs = processors(),
+                     .ends = "exclusive",
+                     .top = 10};
     reader r = {ctx, command, argv, argc, 0, out};
     bool words_only = false;
     while (r.at < argc) {
@@ -174,7 +178,7 @@ mr_status mr_args_parse(mr_ctx *ctx, const mr_command *command, int argc, char *
     return check_words(ctx, command, &out->words);
 }
 
-/* ---- help ---------------------------------------------------------------------------------- */
+/* ---- help -------------------------------------------------------------------------------- */
 
 #define HELP_COLUMN 26 /* where the explanation of an option begins */
 #define HELP_WIDTH 92
@@ -198,9 +202,9 @@ static void print_folded(const char *text, size_t column)
 static void print_option(mr_ctx *ctx, char letter, const char *name, const char *argument,
                          const char *help)
 {
-    const char *head = mr_printf(ctx, "  %c%c%c --%s %s", letter ? '-' : ' ',
-                                 letter ? letter : ' ', letter ? ',' : ' ', name,
-                                 argument ? argument : "");
+    const char *head =
+        mr_printf(ctx, "  %c%c%c --%s %s", letter ? '-' : ' ', letter ? letter : ' ',
+                  letter ? ',' : ' ', name, argument ? argument : "");
     printf("%-*s", HELP_COLUMN, head);
     if (strlen(head) >= HELP_COLUMN) printf("\n%*s", HELP_COLUMN, "");
     print_folded(help, HELP_COLUMN);

@@ -3,7 +3,7 @@
 
 #include "compare.h"
 
-/* ---- one cell ---------------------------------------------------------------------------------- */
+/* ---- one cell ---------------------------------------------------------------------------- */
 
 static mr_status evaluate(mr_ctx *ctx, const mr_scene *scene, const mr_cell *cell,
                           uint64_t capacity, mr_metrics *out)
@@ -58,13 +58,12 @@ void mr_cell_compute(const mr_scene *scene, mr_cell *cell, bool fit, mr_watch *w
     mr_watch_attach(watch, &ctx, part, cell->spec->text);
     if (evaluate(&ctx, scene, cell, scene->capacity, &cell->metrics) != MR_OK)
         cell->failure = ctx.failure;
-    else if (fit)
-        cell->fit = smallest_capacity(scene, cell, &ctx);
+    else if (fit) cell->fit = smallest_capacity(scene, cell, &ctx);
     mr_watch_done(watch, part);
     mr_ctx_clear(&ctx);
 }
 
-/* ---- all cells ----------------------------------------------------------------------------------- */
+/* ---- all cells --------------------------------------------------------------------------- */
 
 typedef struct queue {
     pthread_mutex_t lock;
@@ -93,13 +92,15 @@ static void *work(void *self)
 /* The caller's thread is one of the workers, so that a system without threads still works. */
 void mr_compare(mr_ctx *ctx, mr_comparison *comparison, uint32_t jobs)
 {
-    queue q = {.comparison = comparison, .n = comparison->specs * comparison->scene->cuda_device_count};
+    queue q = {.comparison = comparison,
+               .n = comparison->specs * comparison->scene->cuda_device_count};
     q.watch = mr_watch_new(ctx, q.n);
     pthread_mutex_init(&q.lock, NULL);
     if (jobs > q.n) jobs = q.n;
     pthread_t *threads = MR_NEW_N(ctx, pthread_t, jobs);
     uint32_t started = 0;
-    while (started + 1 < jobs && pthread_create(&threads[started], NULL, work, &q) == 0) started++;
+    while (started + 1 < jobs && pthread_create(&threads[started], NULL, work, &q) == 0)
+        started++;
     work(&q);
     for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
     pthread_mutex_destroy(&q.lock);

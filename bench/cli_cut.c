@@ -5,8 +5,8 @@
  *     storage b                  +-----------                   after
  *     storage c    +---...                        (pending)     before, freed at once
  *
- * What is live at the first event is live before the cut, what is live at the last is live after it.
- * What the allocator did is known only from the recording's own beginning on.
+ * What is live at the first event is live before the cut, what is live at the last is live
+ * after it. What the allocator did is known only from the recording's own beginning on.
  */
 #include "commands.h"
 
@@ -42,7 +42,8 @@ static void touch(const mr_trace *trace, mr_ids tensors, uint32_t event, uint32_
     }
 }
 
-/* Lives in an operator trace: from the first op that touches a storage to the last, or its drop. */
+/* Lives in an operator trace: from the first op that touches a storage to the last, or its
+ * drop. */
 static void cut_operators(mr_ctx *ctx, const mr_trace *in, uint32_t from, uint32_t to,
                           mr_trace *out)
 {

@@ -16,12 +16,11 @@ typedef struct column {
     bool number;
 } column;
 
-static const column columns[] = {
-    {"name", offsetof(mr_device, name), false},
-    {"description", offsetof(mr_device, description), false},
-    {"source", offsetof(mr_device, source), false},
+static const column columns[] = {{"name", offsetof(mr_device, name), false},
+                                 {"description", offsetof(mr_device, description), false},
+                                 {"source", offsetof(mr_device, source), false},
 #define X(field) {#field, offsetof(mr_device, field), true},
-    MR_DEVICE_FIELDS(X)
+                                 MR_DEVICE_FIELDS(X)
 #undef X
 };
 
@@ -36,8 +35,8 @@ typedef struct table {
 
 static mr_status fail(table *t, const char *text, const char *expected)
 {
-    const char *where = mr_printf(t->ctx, "devices.csv:%" PRIu32 ", field %" PRIu32, t->line,
-                                  t->field + 1);
+    const char *where =
+        mr_printf(t->ctx, "devices.csv:%" PRIu32 ", field %" PRIu32, t->line, t->field + 1);
     return mr_fail_at(t->ctx, MR_EINPUT, where, "found '%s', expected %s", text, expected);
 }
 
@@ -76,8 +75,7 @@ static mr_status take_field(table *t, const char *text)
 static void on_field(void *data, size_t n, void *self)
 {
     table *t = self;
-    if (t->status == MR_OK)
-        t->status = take_field(t, data ? mr_strndup(t->ctx, data, n) : "");
+    if (t->status == MR_OK) t->status = take_field(t, data ? mr_strndup(t->ctx, data, n) : "");
     t->field++;
 }
 
@@ -97,8 +95,8 @@ mr_status mr_devices(mr_ctx *ctx, const mr_device **out, uint32_t *n)
     struct csv_parser parser;
     if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0)
         return mr_fail(ctx, MR_EIO, "the CSV parser could not be started");
-    const size_t taken = csv_parse(&parser, mr_devices_csv, mr_devices_csv_size, on_field,
-                                   on_row, &t);
+    const size_t taken =
+        csv_parse(&parser, mr_devices_csv, mr_devices_csv_size, on_field, on_row, &t);
     csv_fini(&parser, on_field, on_row, &t);
     csv_free(&parser);
     if (t.status == MR_OK && taken != mr_devices_csv_size) t.status = fail(&t, "", "CSV");

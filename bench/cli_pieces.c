@@ -12,7 +12,8 @@ typedef MR_VEC(stretch) stretches;
 typedef struct state {
     mr_ctx *ctx;
     const mr_placement *placement;
-    stretches *held; /* by segment: ascending stretches with memory behind them, no two touching */
+    stretches
+        *held; /* by segment: ascending stretches with memory behind them, no two touching */
     mr_block *where; /* by storage */
     uint8_t *life;   /* by storage */
 } state;
@@ -54,7 +55,8 @@ static void let_go(state *s, const mr_block *b)
             MR_PUSH(s->ctx, &left, old);
             continue;
         }
-        if (old.offset < begin) MR_PUSH(s->ctx, &left, (stretch){old.offset, begin - old.offset});
+        if (old.offset < begin)
+            MR_PUSH(s->ctx, &left, (stretch){old.offset, begin - old.offset});
         if (old_end > end) MR_PUSH(s->ctx, &left, (stretch){end, old_end - end});
     }
     s->held[b->segment].at = left.at;
@@ -124,7 +126,8 @@ void mr_pieces_after(mr_ctx *ctx, const mr_placement *placement, uint32_t comman
             const stretch *held = &s.held[segment].at[i];
             uint64_t at = held->offset;
             const uint64_t end = held->offset + held->bytes;
-            for (; u < used.n && used.at[u].segment == segment && used.at[u].offset < end; u++) {
+            for (; u < used.n && used.at[u].segment == segment && used.at[u].offset < end;
+                 u++) {
                 add_free(&s, segment, at, used.at[u].offset, out);
                 MR_PUSH(ctx, out, used.at[u]);
                 at = used.at[u].offset + used.at[u].bytes;

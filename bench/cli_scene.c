@@ -7,9 +7,10 @@
 #include "format.h"
 #include "strategies.h"
 
-#define ASSUMED_DEVICE "a100-80" /* whose context and costs are shown when nobody names a device */
+#define ASSUMED_DEVICE                                                                         \
+    "a100-80" /* whose context and costs are shown when nobody names a device */
 
-/* ---- cutting ------------------------------------------------------------------------------- */
+/* ---- cutting ----------------------------------------------------------------------------- */
 
 static bool parse_time(const char *text, uint64_t *ns)
 {
@@ -43,18 +44,21 @@ static mr_status find_event(mr_ctx *ctx, const mr_trace *trace, const char *opti
     const unsigned long long n = strtoull(text, &end, 10);
     if (parse_time(text, &ns)) {
         if (!trace->times.n)
-            return mr_fail(ctx, MR_EUNSUPPORTED,
-                           "--%s is a time, but '%s' recorded none: give the number of an event",
-                           option, trace->name);
+            return mr_fail(
+                ctx, MR_EUNSUPPORTED,
+                "--%s is a time, but '%s' recorded none: give the number of an event", option,
+                trace->name);
         *out = first_not_before(trace, ns);
         return MR_OK;
     }
     if (*end || *text < '0' || *text > '9')
-        return mr_fail(ctx, MR_EUSAGE, "--%s is '%s', expected an event such as 1200 or a time "
-                       "such as 1.5s", option, text);
+        return mr_fail(ctx, MR_EUSAGE,
+                       "--%s is '%s', expected an event such as 1200 or a time "
+                       "such as 1.5s",
+                       option, text);
     if (n > trace->events.n)
-        return mr_fail(ctx, MR_EUSAGE, "--%s is %s, but '%s' has only %" PRIu32 " events", option,
-                       text, trace->name, trace->events.n);
+        return mr_fail(ctx, MR_EUSAGE, "--%s is %s, but '%s' has only %" PRIu32 " events",
+                       option, text, trace->name, trace->events.n);
     *out = (uint32_t)n;
     return MR_OK;
 }
@@ -72,7 +76,7 @@ static mr_status cut(mr_ctx *ctx, const mr_args *args, mr_trace *trace)
     return mr_trace_cut(ctx, &whole, first, end, trace);
 }
 
-/* ---- devices ------------------------------------------------------------------------------- */
+/* ---- devices ----------------------------------------------------------------------------- */
 
 static mr_status choose_cuda_devices(mr_ctx *ctx, const mr_args *args, mr_scene *scene)
 {
@@ -92,7 +96,7 @@ static mr_status choose_device(mr_ctx *ctx, const mr_args *args, mr_scene *scene
 {
     scene->device_assumed = !args->device;
     MR_TRY(mr_device_find(ctx, args->device ? args->device : ASSUMED_DEVICE, &scene->device));
-    scene->capacity = args->capacity   ? args->capacity
+    scene->capacity = args->capacity ? args->capacity
                       : args->device ? mr_device_capacity(&scene->device)
                                      : UINT64_MAX;
     return MR_OK;
@@ -100,8 +104,8 @@ static mr_status choose_device(mr_ctx *ctx, const mr_args *args, mr_scene *scene
 
 mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out)
 {
-    *out = (mr_scene){.iterations = (uint32_t)args->iterations,
-                      .as_recorded = args->as_recorded};
+    *out =
+        (mr_scene){.iterations = (uint32_t)args->iterations, .as_recorded = args->as_recorded};
     MR_TRY(choose_device(ctx, args, out));
     const mr_read_options options = {strcmp(args->ends, "inclusive") == 0, args->reader};
     MR_TRY(mr_recording_read(ctx, args->words.at[0], &options, &out->trace));
@@ -109,7 +113,7 @@ mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out)
     return choose_cuda_devices(ctx, args, out);
 }
 
-/* ---- specs ----------------------------------------------------------------------------------- */
+/* ---- specs ------------------------------------------------------------------------------- */
 
 static size_t option_length(const char *text)
 {
@@ -139,8 +143,9 @@ static bool is_spec(mr_ctx *ctx, const char *text)
     return mr_scene_spec(ctx, text, &spec) == MR_OK;
 }
 
-/* "name:value,..." as the environment has it -> "pytorch:name=value,...".  What has no parameter of
- * its own, such as options of host memory, is passed on whole and read as PyTorch reads it. */
+/* "name:value,..." as the environment has it -> "pytorch:name=value,...".  What has no
+ * parameter of its own, such as options of host memory, is passed on whole and read as PyTorch
+ * reads it. */
 static const char *spec_of_conf(mr_ctx *ctx, const char *conf)
 {
     const char *spec = "pytorch", *text = without_blanks(ctx, conf);
@@ -192,8 +197,11 @@ const char *mr_scene_pytorch_spec(mr_ctx *ctx, const mr_trace *trace, const char
 
 mr_question mr_scene_question(const mr_scene *scene, const mr_spec *spec, uint32_t cuda_device)
 {
-    return (mr_question){.trace = &scene->trace, .spec = spec, .device = &scene->device,
-                         .capacity = scene->capacity, .cuda_device = cuda_device,
+    return (mr_question){.trace = &scene->trace,
+                         .spec = spec,
+                         .device = &scene->device,
+                         .capacity = scene->capacity,
+                         .cuda_device = cuda_device,
                          .iterations = scene->iterations,
                          .as_recorded = scene->as_recorded};
 }

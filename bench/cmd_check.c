@@ -1,7 +1,7 @@
 /* check -- holds a predicted placement against what the recorded allocator really did.
  *
- * Truth and prediction are both lists of commands, so the check is a comparison in step; then the
- * blocks that are left must be the same.
+ * Truth and prediction are both lists of commands, so the check is a comparison in step; then
+ * the blocks that are left must be the same.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ typedef struct deed {
     uint64_t address, bytes; /* of an allocation not recorded: 0 */
 } deed;
 
-/* ---- reading either side ----------------------------------------------------------------------- */
+/* ---- reading either side ----------------------------------------------------------------- */
 
 /* Taking or leaving a range of addresses is no memory operation, and running an op is none. */
 static bool is_deed(const mr_cmd *cmd, const mr_segment *segments)
@@ -41,7 +41,8 @@ static bool next_deed(const mr_cmd *cmds, uint32_t n, const mr_segment *segments
     while (*at < n && !is_deed(&cmds[*at], segments)) ++*at;
     if (*at == n) return false;
     const mr_cmd *cmd = &cmds[*at];
-    const bool nowhere = cmd->block.segment == MR_NONE; /* a request of zero bytes, or refused */
+    const bool nowhere =
+        cmd->block.segment == MR_NONE; /* a request of zero bytes, or refused */
     *out = (deed){cmd->kind, cmd->id, 0, nowhere ? 0 : cmd->block.bytes};
     if (!nowhere) out->address = segments[cmd->block.segment].address + cmd->block.offset;
     return true;
@@ -56,14 +57,19 @@ static bool same(const deed *recorded, const deed *predicted)
     return !recorded->bytes || recorded->bytes == predicted->bytes;
 }
 
-/* ---- saying what differs ------------------------------------------------------------------------- */
+/* ---- saying what differs ----------------------------------------------------------------- */
 
 static const char *kind_name(mr_cmd_kind kind)
 {
-    static const char *const names[] = {
-        [MR_RESERVE] = "segment_alloc",  [MR_RELEASE] = "segment_free", [MR_MAP] = "segment_map",
-        [MR_UNMAP] = "segment_unmap",    [MR_BIND] = "alloc",           [MR_DEFER] = "free_requested",
-        [MR_UNBIND] = "free_completed",  [MR_EXEC] = "op",              [MR_REFUSE] = "oom"};
+    static const char *const names[] = {[MR_RESERVE] = "segment_alloc",
+                                        [MR_RELEASE] = "segment_free",
+                                        [MR_MAP] = "segment_map",
+                                        [MR_UNMAP] = "segment_unmap",
+                                        [MR_BIND] = "alloc",
+                                        [MR_DEFER] = "free_requested",
+                                        [MR_UNBIND] = "free_completed",
+                                        [MR_EXEC] = "op",
+                                        [MR_REFUSE] = "oom"};
     return names[kind];
 }
 
@@ -105,14 +111,15 @@ static void put_difference(const check *c, uint32_t at, uint32_t agreed, const d
                            const deed *predicted)
 {
     mr_makers *makers = mr_makers_new(c->ctx, c->trace);
-    mr_sink_print(c->sink, "device %" PRIu32 ": different at event %" PRIu32
-                  " of %" PRIu32 ", after %" PRIu32 " steps that agree\n", c->history->device,
-                  event_number(c, at), c->trace->events.n, agreed);
+    mr_sink_print(c->sink,
+                  "device %" PRIu32 ": different at event %" PRIu32 " of %" PRIu32
+                  ", after %" PRIu32 " steps that agree\n",
+                  c->history->device, event_number(c, at), c->trace->events.n, agreed);
     put_deed(c, "recorded", recorded, makers);
     put_deed(c, "predicted", predicted, makers);
 }
 
-/* ---- commands ------------------------------------------------------------------------------------ */
+/* ---- commands ---------------------------------------------------------------------------- */
 
 static bool compare_commands(const check *c)
 {
@@ -130,7 +137,7 @@ static bool compare_commands(const check *c)
     }
 }
 
-/* ---- blocks at the end --------------------------------------------------------------------------- */
+/* ---- blocks at the end ------------------------------------------------------------------- */
 
 typedef struct place {
     uint64_t address, bytes;
@@ -176,10 +183,13 @@ static bool compare_blocks(const check *c)
     for (uint32_t i = 0; i < recorded.n || i < predicted.n; i++) {
         const place *r = i < recorded.n ? &recorded.at[i] : NULL;
         const place *p = i < predicted.n ? &predicted.at[i] : NULL;
-        if (r && p && r->address == p->address && r->bytes == p->bytes && r->storage == p->storage)
+        if (r && p && r->address == p->address && r->bytes == p->bytes
+            && r->storage == p->storage)
             continue;
-        mr_sink_print(c->sink, "device %" PRIu32 ": every step agrees, but the blocks that are left "
-                      "do not\n", c->history->device);
+        mr_sink_print(c->sink,
+                      "device %" PRIu32 ": every step agrees, but the blocks that are left "
+                      "do not\n",
+                      c->history->device);
         put_place(c, "recorded", r);
         put_place(c, "predicted", p);
         return false;
@@ -187,7 +197,7 @@ static bool compare_blocks(const check *c)
     return true;
 }
 
-/* ---- one device ------------------------------------------------------------------------------------ */
+/* ---- one device -------------------------------------------------------------------------- */
 
 static uint32_t count(const mr_history *h, mr_cmd_kind first, mr_cmd_kind last)
 {
@@ -202,11 +212,12 @@ static uint32_t count(const mr_history *h, mr_cmd_kind first, mr_cmd_kind last)
 static void put_exact(const check *c)
 {
     const mr_history *h = c->history;
-    mr_sink_print(c->sink, "device %" PRIu32 ": exact: %s, %s, %s\n", h->device,
-                  mr_show_count(c->ctx, count(h, MR_BIND, MR_BIND), "allocation", "allocations"),
-                  mr_show_count(c->ctx, count(h, MR_UNBIND, MR_UNBIND), "free", "frees"),
-                  mr_show_count(c->ctx, count(h, MR_RESERVE, MR_UNMAP), "segment operation",
-                                "segment operations"));
+    mr_sink_print(
+        c->sink, "device %" PRIu32 ": exact: %s, %s, %s\n", h->device,
+        mr_show_count(c->ctx, count(h, MR_BIND, MR_BIND), "allocation", "allocations"),
+        mr_show_count(c->ctx, count(h, MR_UNBIND, MR_UNBIND), "free", "frees"),
+        mr_show_count(c->ctx, count(h, MR_RESERVE, MR_UNMAP), "segment operation",
+                      "segment operations"));
 }
 
 /* What succeeded and what failed leave a range for the capacity; its lower end is taken. */
@@ -220,9 +231,10 @@ static uint64_t choose_capacity(mr_ctx *ctx, const mr_args *args, const mr_histo
         mr_sink_print(sink, "capacity not limited, as no request for memory failed\n");
         return UINT64_MAX;
     }
-    mr_sink_print(sink, "capacity %" PRIu64 " bytes (%s), inferred: what was recorded needs at "
-                  "least that and less than %" PRIu64 "\n", h->capacity_low,
-                  mr_show_bytes(ctx, h->capacity_low), h->capacity_high);
+    mr_sink_print(sink,
+                  "capacity %" PRIu64 " bytes (%s), inferred: what was recorded needs at "
+                  "least that and less than %" PRIu64 "\n",
+                  h->capacity_low, mr_show_bytes(ctx, h->capacity_low), h->capacity_high);
     return h->capacity_low;
 }
 
@@ -230,9 +242,10 @@ static bool is_in_range(const mr_history *h, uint64_t capacity, mr_sink *sink)
 {
     if (capacity == UINT64_MAX || (capacity >= h->capacity_low && capacity < h->capacity_high))
         return true;
-    mr_sink_print(sink, "device %" PRIu32 ": different: with %" PRIu64 " bytes it cannot have gone "
-                  "as recorded, which takes at least %" PRIu64, h->device, capacity,
-                  h->capacity_low);
+    mr_sink_print(sink,
+                  "device %" PRIu32 ": different: with %" PRIu64 " bytes it cannot have gone "
+                  "as recorded, which takes at least %" PRIu64,
+                  h->device, capacity, h->capacity_low);
     if (h->capacity_high != UINT64_MAX)
         mr_sink_print(sink, " and less than %" PRIu64, h->capacity_high);
     mr_sink_print(sink, "\n");
@@ -244,8 +257,9 @@ static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *
 {
     const mr_history *history = mr_trace_history(&scene->trace, device);
     if (!history)
-        return mr_fail(ctx, MR_EUNSUPPORTED, "'%s' does not say what the allocator of device %"
-                       PRIu32 " did", scene->trace.name, device);
+        return mr_fail(ctx, MR_EUNSUPPORTED,
+                       "'%s' does not say what the allocator of device %" PRIu32 " did",
+                       scene->trace.name, device);
     mr_question question = mr_scene_question(scene, spec, device);
     question.as_recorded = true;
     question.capacity = choose_capacity(ctx, args, history, sink);
@@ -261,25 +275,30 @@ static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *
     return MR_OK;
 }
 
-/* ---- the command ----------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------- */
 
 static mr_status needs_history(mr_ctx *ctx, const mr_trace *trace)
 {
     if (trace->histories.n) return MR_OK;
-    return mr_fail(ctx, MR_EUNSUPPORTED,
-                   "'%s' does not say what the allocator did, so there is nothing to check against; "
-                   "PyTorch records it: torch.cuda.memory._record_memory_history() before the "
-                   "steps, torch.cuda.memory._dump_snapshot(\"step.pickle\") after them",
-                   trace->name);
+    return mr_fail(
+        ctx, MR_EUNSUPPORTED,
+        "'%s' does not say what the allocator did, so there is nothing to check against; "
+        "PyTorch records it: torch.cuda.memory._record_memory_history() before the "
+        "steps, torch.cuda.memory._dump_snapshot(\"step.pickle\") after them",
+        trace->name);
 }
 
-static mr_status choose_spec(mr_ctx *ctx, const mr_args *args, const mr_trace *trace, mr_spec *out)
+static mr_status choose_spec(mr_ctx *ctx, const mr_args *args, const mr_trace *trace,
+                             mr_spec *out)
 {
-    const char *text = args->words.n > 1 ? args->words.at[1] : mr_scene_recorded_spec(ctx, trace);
+    const char *text =
+        args->words.n > 1 ? args->words.at[1] : mr_scene_recorded_spec(ctx, trace);
     MR_TRY(mr_scene_spec(ctx, text, out));
     if (!out->rewrites.n) return MR_OK;
-    return mr_fail(ctx, MR_EUSAGE, "'%s' changes the step, which cannot agree with what was "
-                   "recorded: check takes a placement alone", text);
+    return mr_fail(ctx, MR_EUSAGE,
+                   "'%s' changes the step, which cannot agree with what was "
+                   "recorded: check takes a placement alone",
+                   text);
 }
 
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
@@ -315,11 +334,14 @@ const mr_command mr_command_check = {
     .name = "check",
     .usage = "FILE [SPEC]",
     .summary = "holds the prediction against what the recorded allocator really did",
-    .more = "Says for each device `exact` or the first difference: every allocation with its address,\n"
-            "every free, every segment taken or given back with its size, in order, and the blocks\n"
-            "that are left at the end.  SPEC is pytorch with the recorded settings unless given.\n"
-            "Without --capacity the device's is inferred from which requests were served.\n"
-            "Exit: 0 exact, 1 different.",
+    .more =
+        "Says for each device `exact` or the first difference: every allocation with its "
+        "address,\n"
+        "every free, every segment taken or given back with its size, in order, and the "
+        "blocks\n"
+        "that are left at the end.  SPEC is pytorch with the recorded settings unless given.\n"
+        "Without --capacity the device's is inferred from which requests were served.\n"
+        "Exit: 0 exact, 1 different.",
     .options = options,
     .words_min = 1,
     .words_max = 2,

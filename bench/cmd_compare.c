@@ -30,7 +30,8 @@ static mr_status add_spec(mr_ctx *ctx, const char *text, specs *out)
     return MR_OK;
 }
 
-static mr_status choose_specs(mr_ctx *ctx, const mr_args *args, const mr_trace *trace, specs *out)
+static mr_status choose_specs(mr_ctx *ctx, const mr_args *args, const mr_trace *trace,
+                              specs *out)
 {
     mr_words words;
     MR_TRY(mr_scene_specs(ctx, args, 1, &words));
@@ -106,10 +107,13 @@ static const mr_option options[] = {
 const mr_command mr_command_compare = {
     .name = "compare",
     .usage = "FILE [SPEC...]",
-    .summary = "compares what each spec would take: peaks, fragmentation, device calls, fits or not",
-    .more = "The first row is the reference; the last, bound, is the largest sum of live bytes, which\n"
-            "nobody beats.  Without SPEC: the allocator as recorded, PyTorch's defaults, options\n"
-            "that are often advised, and one device allocation per tensor.",
+    .summary =
+        "compares what each spec would take: peaks, fragmentation, device calls, fits or not",
+    .more =
+        "The first row is the reference; the last, bound, is the largest sum of live bytes, "
+        "which\n"
+        "nobody beats.  Without SPEC: the allocator as recorded, PyTorch's defaults, options\n"
+        "that are often advised, and one device allocation per tensor.",
     .options = options,
     .words_min = 1,
     .words_max = UINT32_MAX,

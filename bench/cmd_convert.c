@@ -16,7 +16,7 @@ static bool is_named(const char *path, const char *end)
     return n > m && strncmp(path + n - m, end, m) == 0;
 }
 
-/* ---- lifetimes ----------------------------------------------------------------------------------- */
+/* ---- lifetimes --------------------------------------------------------------------------- */
 
 /* Event at which each storage begins and the one before which it has ended. */
 static void find_lives(const mr_schedule *schedule, uint32_t *lower, uint32_t *upper)
@@ -42,7 +42,8 @@ static mr_status write_lifetimes(mr_ctx *ctx, const mr_scene *scene, mr_sink *si
     if (scene->cuda_device_count > 1)
         return mr_fail(ctx, MR_EUSAGE,
                        "a table of lifetimes is of one device, '%s' has %" PRIu32
-                       ": choose with --cuda-device", scene->trace.name, scene->cuda_device_count);
+                       ": choose with --cuda-device",
+                       scene->trace.name, scene->cuda_device_count);
     const uint32_t n = scene->trace.storages.n;
     uint32_t *lower = MR_NEW_N(ctx, uint32_t, n), *upper = MR_NEW_N(ctx, uint32_t, n);
     mr_schedule schedule;
@@ -51,12 +52,12 @@ static mr_status write_lifetimes(mr_ctx *ctx, const mr_scene *scene, mr_sink *si
     mr_sink_print(sink, "id,lower,upper,size\n");
     for (uint32_t s = 0; s < n; s++)
         if (lower[s] != MR_NONE)
-            mr_sink_print(sink, "%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%" PRIu64 "\n", s, lower[s],
-                          upper[s], scene->trace.storages.at[s].bytes);
+            mr_sink_print(sink, "%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%" PRIu64 "\n", s,
+                          lower[s], upper[s], scene->trace.storages.at[s].bytes);
     return MR_OK;
 }
 
-/* ---- the command --------------------------------------------------------------------------------- */
+/* ---- the command ------------------------------------------------------------------------- */
 
 static mr_status write(mr_ctx *ctx, const mr_args *args, const mr_scene *scene, mr_sink *sink)
 {
@@ -69,10 +70,13 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     (void)answer;
     mr_scene scene;
     mr_sink *sink;
-    if (!args->output) return mr_fail(ctx, MR_EUSAGE, "convert needs a file to write: -o OUT.csv");
+    if (!args->output)
+        return mr_fail(ctx, MR_EUSAGE, "convert needs a file to write: -o OUT.csv");
     if (!is_named(args->output, ".csv") && strcmp(args->output, "-") != 0)
-        return mr_fail(ctx, MR_EUSAGE, "cannot write '%s', expected a name that ends with .csv, "
-                       ".csv.gz, .csv.zst or .lifetimes.csv", args->output);
+        return mr_fail(ctx, MR_EUSAGE,
+                       "cannot write '%s', expected a name that ends with .csv, "
+                       ".csv.gz, .csv.zst or .lifetimes.csv",
+                       args->output);
     MR_TRY(mr_scene_read(ctx, args, &scene));
     MR_TRY(mr_sink_open(ctx, args->output, &sink));
     const mr_status status = write(ctx, args, &scene, sink);
@@ -94,7 +98,8 @@ const mr_command mr_command_convert = {
     .name = "convert",
     .usage = "FILE -o OUT",
     .summary = "writes a recording in memreuse's own format",
-    .more = "OUT ending in .lifetimes.csv (or compressed) becomes a table of lifetimes instead: id,\n"
+    .more = "OUT ending in .lifetimes.csv (or compressed) becomes a table of lifetimes "
+            "instead: id,\n"
             "lower, upper, size; times are numbers of events and `upper` is exclusive.",
     .options = options,
     .words_min = 1,

@@ -1,4 +1,5 @@
-/* list -- what is built in: strategies with their parameters, formats of recordings, devices. */
+/* list -- what is built in: strategies with their parameters, formats of recordings, devices.
+ */
 #include <inttypes.h>
 #include <string.h>
 
@@ -24,8 +25,9 @@ static int widest_name(void)
 
 static void list_strategies(mr_sink *sink)
 {
-    mr_sink_print(sink, "strategies (rewrites change what a step computes, placements where its "
-                        "memory lies)\n");
+    mr_sink_print(sink,
+                  "strategies (rewrites change what a step computes, placements where its "
+                  "memory lies)\n");
     for (size_t i = 0; mr_strategies[i]; i++)
         mr_sink_print(sink, "  %-*s  %-9s  %s\n", widest_name(), mr_strategies[i]->name,
                       kind_of(mr_strategies[i]), mr_strategies[i]->summary);
@@ -65,13 +67,13 @@ static mr_status list_everything(mr_ctx *ctx, mr_sink *sink)
     list_strategies(sink);
     mr_sink_print(sink, "\n");
     list_formats(sink);
-    mr_sink_print(sink, "\ndevices (memreuse list devices shows %" PRIu32 " with their memory)\n",
-                  n);
+    mr_sink_print(sink,
+                  "\ndevices (memreuse list devices shows %" PRIu32 " with their memory)\n", n);
     mr_sink_print(sink, "\nmemreuse list NAME says more about one of them.\n");
     return MR_OK;
 }
 
-/* ---- one of them ----------------------------------------------------------------------------- */
+/* ---- one of them ------------------------------------------------------------------------- */
 
 static void show_param(mr_ctx *ctx, const mr_param *p, int width, mr_sink *sink)
 {
@@ -85,9 +87,10 @@ static void show_needs(unsigned needs, mr_sink *sink)
     static const struct {
         unsigned bit;
         const char *text;
-    } words[] = {{MR_HAS_DATAFLOW, "dataflow"}, {MR_HAS_PHASES, "phases"},
-                 {MR_HAS_TIMES, "measured times"}, {MR_HAS_SAVED, "saved tensors"},
-                 {MR_HAS_DROPS, "drops"}, {MR_HAS_HISTORY, "the allocator's own history"}};
+    } words[] = {
+        {MR_HAS_DATAFLOW, "dataflow"},    {MR_HAS_PHASES, "phases"},
+        {MR_HAS_TIMES, "measured times"}, {MR_HAS_SAVED, "saved tensors"},
+        {MR_HAS_DROPS, "drops"},          {MR_HAS_HISTORY, "the allocator's own history"}};
     const char *between = "  needs a recording with ";
     for (size_t i = 0; i < MR_COUNT(words); i++) {
         if (!(needs & words[i].bit)) continue;
@@ -105,8 +108,9 @@ static void show_strategy(mr_ctx *ctx, const mr_strategy *s, mr_sink *sink)
     int width = 0;
     for (const mr_param *p = s->params; p && p->name; p++)
         if ((int)strlen(p->name) > width) width = (int)strlen(p->name);
-    if (width) mr_sink_print(sink, "\nparameters, as in %s:%s=%s\n", s->name, s->params->name,
-                             s->params->fallback ? s->params->fallback : "...");
+    if (width)
+        mr_sink_print(sink, "\nparameters, as in %s:%s=%s\n", s->name, s->params->name,
+                      s->params->fallback ? s->params->fallback : "...");
     for (const mr_param *p = s->params; p && p->name; p++) show_param(ctx, p, width, sink);
 }
 
@@ -124,8 +128,8 @@ static void show_device(mr_ctx *ctx, const mr_device *d, mr_sink *sink)
     mr_sink_print(sink, "  %-18s  %s\n", "for a process",
                   mr_show_bytes(ctx, mr_device_capacity(d)));
     for (size_t i = 0; i < MR_COUNT(fields); i++) {
-        const uint64_t value = *(const uint64_t *)(const void *)((const char *)d
-                                                                 + fields[i].offset);
+        const uint64_t value =
+            *(const uint64_t *)(const void *)((const char *)d + fields[i].offset);
         if (value) mr_sink_print(sink, "  %-18s  %" PRIu64 "\n", fields[i].name, value);
         else mr_sink_print(sink, "  %-18s  unknown\n", fields[i].name);
     }
@@ -172,8 +176,9 @@ const mr_command mr_command_list = {
     .name = "list",
     .usage = "[NAME]",
     .summary = "shows what is built in: strategies, formats of recordings, devices",
-    .more = "NAME is a strategy, a format or a device, or one of the words strategies, formats\n"
-            "and devices.",
+    .more =
+        "NAME is a strategy, a format or a device, or one of the words strategies, formats\n"
+        "and devices.",
     .words_max = 1,
     .run = run,
 };

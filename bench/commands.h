@@ -8,7 +8,7 @@
 
 #include "evaluate.h"
 
-/* ---- options ---------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------- */
 
 typedef MR_VEC(const char *) mr_words;
 
@@ -50,52 +50,52 @@ typedef struct mr_option {
 } mr_option;
 
 /* One row of a subcommand's table, which ends with {0}. */
-#define MR_OPTION(name, letter, TYPE, field, low, high, argument, help) \
+#define MR_OPTION(name, letter, TYPE, field, low, high, argument, help)                        \
     {name, letter, MR_OPTION_##TYPE, offsetof(mr_args, field), low, high, argument, help}
 
 /* How a recording is read; all subcommands that take one have these. */
-#define MR_OPTIONS_READING                                                                      \
-    MR_OPTION("format-of", 0, TEXT, reader, 0, 0, "NAME",                                       \
-              "read FILE as this format instead of telling by content"),                        \
-    MR_OPTION("ends", 0, CHOICE, ends, 0, 0, "exclusive|inclusive",                             \
+#define MR_OPTIONS_READING                                                                     \
+    MR_OPTION("format-of", 0, TEXT, reader, 0, 0, "NAME",                                      \
+              "read FILE as this format instead of telling by content"),                       \
+    MR_OPTION("ends", 0, CHOICE, ends, 0, 0, "exclusive|inclusive",                            \
               "lifetime tables: whether `upper` is still in use (default exclusive)")
 
-#define MR_OPTION_CUT                                                                           \
-    MR_OPTION("from", 0, TEXT, from, 0, 0, "WHERE",                                             \
-              "cut: first event, as its number (1200) or a time (1.5s)"),                       \
+#define MR_OPTION_CUT                                                                          \
+    MR_OPTION("from", 0, TEXT, from, 0, 0, "WHERE",                                            \
+              "cut: first event, as its number (1200) or a time (1.5s)"),                      \
     MR_OPTION("to", 0, TEXT, to, 0, 0, "WHERE", "cut: the event or time to stop before")
 
-#define MR_OPTION_CUDA_DEVICE                                                                   \
-    MR_OPTION("cuda-device", 0, NUMBER, cuda_device, 0, 65535, "N",                             \
+#define MR_OPTION_CUDA_DEVICE                                                                  \
+    MR_OPTION("cuda-device", 0, NUMBER, cuda_device, 0, 65535, "N",                            \
               "only this device of the recording (default: all, one after another)")
 
-#define MR_OPTION_DEVICE                                                                        \
-    MR_OPTION("device", 'd', TEXT, device, 0, 0, "NAME",                                        \
+#define MR_OPTION_DEVICE                                                                       \
+    MR_OPTION("device", 'd', TEXT, device, 0, 0, "NAME",                                       \
               "GPU to predict for: its memory, context and costs (memreuse list devices)")
 
-#define MR_OPTION_CAPACITY                                                                      \
-    MR_OPTION("capacity", 'c', SIZE, capacity, 1, UINT64_MAX, "SIZE",                           \
+#define MR_OPTION_CAPACITY                                                                     \
+    MR_OPTION("capacity", 'c', SIZE, capacity, 1, UINT64_MAX, "SIZE",                          \
               "memory the process can have beside its CUDA context, such as 22GiB")
 
 /* What is replayed, and on what. */
-#define MR_OPTIONS_REPLAY                                                                       \
-    MR_OPTION_DEVICE,                                                                           \
-    MR_OPTION_CAPACITY,                                                                         \
-    MR_OPTION_CUDA_DEVICE,                                                                      \
-    MR_OPTION("iterations", 'n', NUMBER, iterations, 1, 1000000, "N",                           \
-              "repeat the recording N times without resetting the allocator"),                  \
-    MR_OPTION("as-recorded", 0, SWITCH, as_recorded, 0, 0, NULL,                                \
-              "begin with the segments that the recorded allocator held, not with nothing"),    \
+#define MR_OPTIONS_REPLAY                                                                      \
+    MR_OPTION_DEVICE,                                                                          \
+    MR_OPTION_CAPACITY,                                                                        \
+    MR_OPTION_CUDA_DEVICE,                                                                     \
+    MR_OPTION("iterations", 'n', NUMBER, iterations, 1, 1000000, "N",                          \
+              "repeat the recording N times without resetting the allocator"),                 \
+    MR_OPTION("as-recorded", 0, SWITCH, as_recorded, 0, 0, NULL,                               \
+              "begin with the segments that the recorded allocator held, not with nothing"),   \
     MR_OPTION_CUT
 
-#define MR_OPTION_ALLOC_CONF                                                                    \
-    MR_OPTION("alloc-conf", 0, TEXTS, alloc_conf, 0, 0, "TEXT",                                 \
+#define MR_OPTION_ALLOC_CONF                                                                   \
+    MR_OPTION("alloc-conf", 0, TEXTS, alloc_conf, 0, 0, "TEXT",                                \
               "add a row with this PYTORCH_CUDA_ALLOC_CONF; may be repeated")
 
-#define MR_OPTION_JOBS                                                                          \
+#define MR_OPTION_JOBS                                                                         \
     MR_OPTION("jobs", 'j', NUMBER, jobs, 1, 1024, "N", "threads (default: one per processor)")
 
-/* ---- subcommands -------------------------------------------------------------------------- */
+/* ---- subcommands ------------------------------------------------------------------------- */
 
 typedef struct mr_command {
     const char *name;
@@ -124,14 +124,14 @@ mr_status mr_args_parse(mr_ctx *ctx, const mr_command *command, int argc, char *
                         mr_args *out, bool *help);
 void mr_args_help(mr_ctx *ctx, const mr_command *command); /* to standard output */
 
-/* ---- devices -------------------------------------------------------------------------------- */
+/* ---- devices ----------------------------------------------------------------------------- */
 
 /* Rows of devices.csv, which is built into the program; ends with a row whose name is NULL. */
 mr_status mr_devices(mr_ctx *ctx, const mr_device **out, uint32_t *n);
 /* MR_EUSAGE with the nearest name. */
 mr_status mr_device_find(mr_ctx *ctx, const char *name, mr_device *out);
 
-/* ---- what a command line asks to be replayed ---------------------------------------------------- */
+/* ---- what a command line asks to be replayed --------------------------------------------- */
 
 typedef struct mr_scene {
     mr_trace trace;
@@ -157,10 +157,13 @@ const char *mr_scene_pytorch_spec(mr_ctx *ctx, const mr_trace *trace, const char
 /* The question for a spec on one device of the recording. */
 mr_question mr_scene_question(const mr_scene *scene, const mr_spec *spec, uint32_t cuda_device);
 
-/* What held memory looks like after the first `commands` commands: used and free pieces in the order
- * of segments and offsets; a free piece is as long as it can be. */
+/* What held memory looks like after the first `commands` commands: used and free pieces in the
+ * order of segments and offsets; a free piece is as long as it can be. */
 void mr_pieces_after(mr_ctx *ctx, const mr_placement *placement, uint32_t commands,
                      mr_pieces *out);
+
+/* Number that an event of a schedule's first iteration has in the recording. */
+uint32_t mr_recorded_event(const mr_schedule *schedule, uint32_t event);
 
 /* A part of a recording as a recording of its own: events [first, end). */
 mr_status mr_trace_cut(mr_ctx *ctx, const mr_trace *in, uint32_t first, uint32_t end,

@@ -14,15 +14,17 @@ const mr_command *const mr_commands[] = {
 
 static void print_help(void)
 {
-    printf("usage: memreuse COMMAND [ARGUMENT...]\n\n"
-           "Replays a recorded training step under other ways of reusing GPU memory and says how\n"
-           "much memory each would take.\n\n");
+    printf(
+        "usage: memreuse COMMAND [ARGUMENT...]\n\n"
+        "Replays a recorded training step under other ways of reusing GPU memory and says how\n"
+        "much memory each would take.\n\n");
     for (size_t i = 0; mr_commands[i]; i++) {
         const mr_command *c = mr_commands[i];
         printf("  %-9s %s\n", c->name, c->summary);
     }
-    printf("\nmemreuse COMMAND --help explains one of them.  Results go to standard output, all\n"
-           "else to standard error.  Exit: 0 fine, 1 it failed, 2 it was asked wrongly.\n");
+    printf(
+        "\nmemreuse COMMAND --help explains one of them.  Results go to standard output, all\n"
+        "else to standard error.  Exit: 0 fine, 1 it failed, 2 it was asked wrongly.\n");
 }
 
 static mr_status find_command(mr_ctx *ctx, const char *word, const mr_command **out)
@@ -43,7 +45,8 @@ static mr_status find_command(mr_ctx *ctx, const char *word, const mr_command **
 static mr_status run(mr_ctx *ctx, int argc, char *const argv[], int *answer)
 {
     if (argc < 2) return mr_fail(ctx, MR_EUSAGE, "no command given (see memreuse --help)");
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print_help(), MR_OK;
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return print_help(), MR_OK;
     if (strcmp(argv[1], "--version") == 0) return puts("memreuse " MR_VERSION), MR_OK;
     const mr_command *command;
     MR_TRY(find_command(ctx, argv[1], &command));

@@ -7,7 +7,7 @@
 #include "metrics.h"
 #include "sink.h"
 
-/* ---- numbers ------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------- */
 
 /* "512 B", "2.00 MiB", "1.50 GiB": binary units, two decimals. */
 const char *mr_show_bytes(mr_ctx *ctx, uint64_t bytes);
@@ -15,7 +15,7 @@ const char *mr_show_ns(mr_ctx *ctx, uint64_t ns); /* "12 ns", "861 us", "3.83 ms
 const char *mr_show_count(mr_ctx *ctx, uint64_t n, const char *one, const char *many);
 const char *mr_show_value(mr_ctx *ctx, mr_unit unit, uint64_t value);
 
-/* ---- tables -------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------ */
 
 /* Cells are texts; the first column is aligned left, numbers are aligned right.  A heading may
  * have several lines, separated by '\n'. */
@@ -34,7 +34,7 @@ void mr_write_csv_field(mr_sink *sink, const char *text);
 void mr_write_json_string(mr_sink *sink, const char *text);
 
 
-/* ---- storages ------------------------------------------------------------------------------ */
+/* ---- storages ---------------------------------------------------------------------------- */
 
 typedef struct mr_makers mr_makers; /* an index of who made what */
 mr_makers *mr_makers_new(mr_ctx *ctx, const mr_trace *trace);
@@ -44,13 +44,13 @@ const char *mr_show_maker(mr_ctx *ctx, const mr_makers *makers, uint32_t storage
 void mr_write_frames(const mr_trace *trace, uint32_t storage, uint32_t most, const char *indent,
                      mr_sink *sink);
 
-/* ---- failures and progress ------------------------------------------------------------------- */
+/* ---- failures and progress --------------------------------------------------------------- */
 
 /* "memreuse: file:3:7: sentence", or the sentence and the words it is about underlined. */
 void mr_report_failure(FILE *stream, const mr_failure *failure);
 
-/* Shows on a terminal how far the work is, once it has taken more than a second.  Several contexts
- * may watch one: each does one of `parts` equal parts of it. */
+/* Shows on a terminal how far the work is, once it has taken more than a second.  Several
+ * contexts may be watched together: each does one of `parts` equal parts of it. */
 typedef struct mr_watch mr_watch;
 mr_watch *mr_watch_new(mr_ctx *ctx, uint32_t parts);
 void mr_watch_attach(mr_watch *watch, mr_ctx *ctx, uint32_t part, const char *label);

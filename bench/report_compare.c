@@ -9,7 +9,7 @@ static const mr_cell *cell_at(const mr_comparison *c, uint32_t device, uint32_t 
     return &c->cells[device * c->specs + spec];
 }
 
-/* ---- table -------------------------------------------------------------------------------------- */
+/* ---- table ------------------------------------------------------------------------------- */
 
 /* A column of zeros says nothing; growth says something as soon as there was time to grow. */
 static bool is_shown(const mr_comparison *c, uint32_t device, const mr_metric *metric)
@@ -99,8 +99,7 @@ static void put_title(mr_ctx *ctx, const mr_comparison *c, uint32_t device, mr_s
     if (!s->device_assumed) mr_sink_print(sink, ", on %s", s->device.name);
     if (s->capacity != UINT64_MAX)
         mr_sink_print(sink, ", %s for the process", mr_show_bytes(ctx, s->capacity));
-    else
-        mr_sink_print(sink, ", memory unlimited");
+    else mr_sink_print(sink, ", memory unlimited");
     mr_sink_print(sink, "\n\n");
 }
 
@@ -112,8 +111,10 @@ static void put_definitions(const mr_comparison *c, const layout *l, mr_sink *si
         mr_sink_print(sink, "%-15s smallest memory for the process on which it passes\n",
                       "fits in");
     if (c->scene->device_assumed)
-        mr_sink_print(sink, "The context and the cost of device calls are those of %s; --device "
-                            "chooses another.\n", c->scene->device.name);
+        mr_sink_print(sink,
+                      "The context and the cost of device calls are those of %s; --device "
+                      "chooses another.\n",
+                      c->scene->device.name);
 }
 
 static void put_tables(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_sink *sink)
@@ -131,7 +132,7 @@ static void put_tables(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_si
     put_definitions(c, &l, sink);
 }
 
-/* ---- CSV and JSON ------------------------------------------------------------------------------- */
+/* ---- CSV and JSON ------------------------------------------------------------------------ */
 
 static void put_csv_row(const mr_comparison *c, const mr_cell *cell, mr_sink *sink)
 {

@@ -4,7 +4,7 @@
 
 #include "report.h"
 
-/* ---- frames -------------------------------------------------------------------------------------- */
+/* ---- frames ------------------------------------------------------------------------------ */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -34,7 +34,8 @@ static const char *file_name(const char *path)
     return name;
 }
 
-/* The innermost frame of the user's own program; else of any Python program; else the innermost. */
+/* The innermost frame of the user's own program; else of any Python program; else the
+ * innermost. */
 static const mr_frame *telling_frame(const mr_trace *trace, const mr_stack *stack)
 {
     const mr_frame *python = NULL;
@@ -55,7 +56,7 @@ static const char *show_frame(mr_ctx *ctx, const mr_frame *frame)
     return mr_printf(ctx, "%s:%" PRIu32 " %s", file, frame->line, frame->function);
 }
 
-/* ---- ops ------------------------------------------------------------------------------------------ */
+/* ---- ops --------------------------------------------------------------------------------- */
 
 struct mr_makers {
     const mr_trace *trace;
@@ -83,7 +84,7 @@ static const char *show_op(mr_ctx *ctx, const mr_op *op)
     return mr_printf(ctx, "%s in %s", op->name, op->module);
 }
 
-/* ---- both ----------------------------------------------------------------------------------------- */
+/* ---- both -------------------------------------------------------------------------------- */
 
 const char *mr_show_maker(mr_ctx *ctx, const mr_makers *makers, uint32_t storage)
 {
@@ -113,5 +114,6 @@ void mr_write_frames(const mr_trace *trace, uint32_t storage, uint32_t most, con
         mr_sink_print(sink, " %s\n", frame->function);
     }
     if (stack->n > most)
-        mr_sink_print(sink, "%sand %" PRIu32 " more, outside of these\n", indent, stack->n - most);
+        mr_sink_print(sink, "%sand %" PRIu32 " more, outside of these\n", indent,
+                      stack->n - most);
 }

@@ -83,7 +83,8 @@ static void put_headings(const mr_table *table, const uint32_t *widths, const ch
     for (uint32_t line = 0; line < lines; line++) {
         mr_sink_print(sink, "%s", indent);
         for (uint32_t i = 0; i < table->columns; i++) {
-            const uint32_t blank = lines - lines_in(table->headings[i]); /* stand at the bottom */
+            const uint32_t blank =
+                lines - lines_in(table->headings[i]); /* stand at the bottom */
             size_t n = 0;
             const char *text = "";
             if (line >= blank) text = line_of(table->headings[i], line - blank, &n);

@@ -1,0 +1,184 @@
+/* explain -- why a spec runs out of memory, or what its peak is made of, and what would help.
+ *
+ * What would help is tried, not guessed: every option and every strategy listed has been run on
+ * the same recording and the same capacity.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "compare.h"
+#include "explain.h"
+#include "strategies.h"
+
+/* ---- what is tried ----------------------------------------------------------------------- */
+
+/* Options of the allocator that people reach for. */
+static const char *const options_of_pytorch[] = {
+    "expandable_segments=True", "max_split_size_mb=64", "max_split_size_mb=256",
+    "roundup_power2_divisions=4", "roundup_power2_divisions=16"};
+
+typedef MR_VEC(mr_spec) specs;
+
+/* What cannot be written or repeats another is no candidate. */
+static void try_spec(mr_ctx *ctx, const char *text, specs *out)
+{
+    mr_spec spec;
+    const mr_failure before = ctx->failure;
+    const mr_status status = mr_scene_spec(ctx, text, &spec);
+    ctx->failure = before;
+    if (status != MR_OK) return;
+    for (uint32_t i = 0; i < out->n; i++)
+        if (strcmp(out->at[i].text, spec.text) == 0) return;
+    MR_PUSH(ctx, out, spec);
+}
+
+/* "inplace+checkpoint:sqrt/" of the spec, "" when it has no rewrites. */
+static const char *rewrites_of(mr_ctx *ctx, const mr_spec *spec)
+{
+    if (!spec->rewrites.n) return "";
+    int depth = 0;
+    size_t n = 0;
+    for (; spec->text[n] && (depth > 0 || spec->text[n] != '/'); n++)
+        depth += (spec->text[n] == '[') - (spec->text[n] == ']');
+    return mr_strndup(ctx, spec->text, n + 1);
+}
+
+static void choose_candidates(mr_ctx *ctx, const mr_trace *trace, const mr_spec *spec,
+                              specs *out)
+{
+    const char *rewrites = rewrites_of(ctx, spec);
+    const char *place = spec->text + strlen(rewrites);
+    MR_PUSH(ctx, out, *spec);
+    if (strcmp(spec->place.strategy->name, "pytorch") == 0)
+        for (size_t i = 0; i < MR_COUNT(options_of_pytorch); i++)
+            try_spec(ctx,
+                     mr_printf(ctx, "%s%c%s", spec->text, strchr(place, ':') ? ',' : ':',
+                               options_of_pytorch[i]),
+                     out);
+    for (size_t i = 0; mr_strategies[i]; i++)
+        if (mr_strategies[i]->place)
+            try_spec(ctx, mr_printf(ctx, "%s%s", rewrites, mr_strategies[i]->name), out);
+    for (size_t i = 0; mr_strategies[i]; i++)
+        if (mr_strategies[i]->rewrite && !(mr_strategies[i]->needs & ~trace->has))
+            try_spec(ctx,
+                     mr_printf(ctx, "%s%s%s", mr_strategies[i]->name, *rewrites ? "+" : "/",
+                               spec->text),
+                     out);
+}
+
+static mr_comparison try_all(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
+                             const specs *list, uint32_t cuda_device)
+{
+    mr_scene *one = MR_NEW(ctx, mr_scene);
+    *one = *scene;
+    one->cuda_device_count = 1;
+    mr_comparison c = {.scene = one, .specs = list->n, .fit = true};
+    c.cells = MR_NEW_N(ctx, mr_cell, list->n);
+    for (uint32_t i = 0; i < list->n; i++)
+        c.cells[i] = (mr_cell){.spec = &list->at[i], .cuda_device = cuda_device};
+    mr_compare(ctx, &c, (uint32_t)args->jobs);
+    return c;
+}
+
+/* ---- what came of it --------------------------------------------------------------------- */
+
+static const char *name_result(const mr_cell *cell)
+{
+    return cell->metrics.refusals ? "out of memory" : "fits";
+}
+
+static void put_tried(mr_ctx *ctx, const mr_moment *m, const mr_comparison *c, mr_sink *sink)
+{
+    static const char *const headings[] = {"tried", "result", "reserved",
+                                           "least memory it fits in"};
+    static const bool left[] = {true, true, false, false};
+    mr_table table = {MR_COUNT(headings), headings, left, {0}};
+    for (uint32_t i = 0; i < c->specs; i++) {
+        const mr_cell *cell = &c->cells[i];
+        if (cell->failure.status != MR_OK) continue; /* it cannot work on this recording */
+        MR_PUSH(ctx, &table.cells, cell->spec->text);
+        MR_PUSH(ctx, &table.cells, name_result(cell));
+        MR_PUSH(ctx, &table.cells, mr_show_bytes(ctx, cell->metrics.peak_reserved));
+        MR_PUSH(ctx, &table.cells, cell->fit ? mr_show_bytes(ctx, cell->fit) : "none found");
+    }
+    mr_sink_print(sink, m->oom ? "What would have let it pass\n" : "What would take less\n");
+    mr_table_text(ctx, &table, "  ", sink);
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+static void put_title(mr_ctx *ctx, const mr_moment *m, const mr_spec *spec, uint32_t device,
+                      mr_sink *sink)
+{
+    mr_sink_print(sink, "%s, device %" PRIu32 ", %s: ", m->scene->trace.name, device,
+                  spec->text);
+    if (m->oom)
+        mr_sink_print(sink, "out of memory with %s\n\n",
+                      mr_show_bytes(ctx, m->scene->capacity));
+    else
+        mr_sink_print(sink, "%sreserved memory peaks at %s\n\n",
+                      m->scene->capacity == UINT64_MAX ? "" : "fits; ",
+                      mr_show_bytes(ctx, m->answer->metrics.peak_reserved));
+}
+
+static mr_status explain(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
+                         const mr_spec *spec, uint32_t device, mr_sink *sink)
+{
+    const mr_question question = mr_scene_question(scene, spec, device);
+    mr_answer *answer = MR_NEW(ctx, mr_answer);
+    mr_moment moment;
+    specs candidates = {0};
+    MR_TRY(mr_evaluate(ctx, &question, answer));
+    mr_moment_find(ctx, scene, answer, &moment);
+    put_title(ctx, &moment, spec, device, sink);
+    mr_report_moment(ctx, &moment, args, sink);
+    choose_candidates(ctx, &scene->trace, spec, &candidates);
+    const mr_comparison tried = try_all(ctx, args, scene, &candidates, device);
+    put_tried(ctx, &moment, &tried, sink);
+    return MR_OK;
+}
+
+static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
+{
+    (void)answer;
+    mr_scene scene;
+    mr_spec spec;
+    mr_sink *sink;
+    MR_TRY(mr_scene_read(ctx, args, &scene));
+    const char *text =
+        args->words.n > 1 ? args->words.at[1] : mr_scene_recorded_spec(ctx, &scene.trace);
+    MR_TRY(mr_scene_spec(ctx, text, &spec));
+    MR_TRY(mr_sink_open(ctx, "-", &sink));
+    for (uint32_t i = 0; i < scene.cuda_device_count; i++) {
+        if (i) mr_sink_print(sink, "\n");
+        MR_TRY(explain(ctx, args, &scene, &spec, scene.cuda_devices[i], sink));
+    }
+    return mr_sink_commit(sink);
+}
+
+static const mr_option options[] = {
+    MR_OPTIONS_REPLAY,
+    MR_OPTION("top", 0, NUMBER, top, 1, 10000, "N",
+              "how many frames and segments to show (10)"),
+    MR_OPTION_JOBS,
+    MR_OPTIONS_READING,
+    {0},
+};
+
+const mr_command mr_command_explain = {
+    .name = "explain",
+    .usage = "FILE [SPEC]",
+    .summary =
+        "says why a spec runs out of memory, or what its peak is made of, and what would help",
+    .more = "With --device or --capacity it explains the first request that is not served; "
+            "without,\n"
+            "or when all are, the one that raised reserved memory to its peak.  What would "
+            "help is\n"
+            "tried on the same recording, not guessed.  SPEC is pytorch with the recorded "
+            "settings\n"
+            "unless given.",
+    .options = options,
+    .words_min = 1,
+    .words_max = 2,
+    .run = run,
+};

@@ -1,0 +1,320 @@
+/* moment -- a request and the memory it met: what was held, what was free, what pinned it. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "explain.h"
+
+/* ---- the request ------------------------------------------------------------------------- */
+
+static void put_request(mr_ctx *ctx, const mr_moment *m, const mr_args *args, mr_sink *sink)
+{
+    const mr_trace *trace = &m->answer->trace;
+    if (m->storage == MR_NONE) {
+        mr_sink_print(sink, "No request raised it: it was there before the first event.\n\n");
+        return;
+    }
+    const mr_storage *s = &trace->storages.at[m->storage];
+    mr_sink_print(sink, "The request\n");
+    mr_sink_print(sink, "  size      %s (%" PRIu64 " bytes)\n", mr_show_bytes(ctx, s->bytes),
+                  s->bytes);
+    if (m->at_start) mr_sink_print(sink, "  when      before the first event\n");
+    else
+        mr_sink_print(sink, "  when      event %" PRIu32 " of %" PRIu32, m->event,
+                      trace->events.n);
+    if (!m->at_start && m->scene->iterations > 1)
+        mr_sink_print(sink, ", iteration %" PRIu32 " of %" PRIu32, m->iteration + 1,
+                      m->scene->iterations);
+    if (!m->at_start) mr_sink_print(sink, "\n");
+    if (trace->streams.n > 1)
+        mr_sink_print(sink, "  stream    %" PRIu64 "\n", trace->streams.at[s->stream]);
+    if (s->pool) mr_sink_print(sink, "  pool      %" PRIu64 "\n", trace->pools.at[s->pool]);
+    if (s->role) mr_sink_print(sink, "  role      %s\n", mr_role_name(s->role));
+    mr_sink_print(sink, "  made by   %s\n", mr_show_maker(ctx, m->makers, m->storage));
+    mr_write_frames(trace, m->storage, (uint32_t)args->top, "              ", sink);
+    mr_sink_print(sink, "\n");
+}
+
+/* ---- the sums ---------------------------------------------------------------------------- */
+
+typedef struct sum {
+    uint64_t bytes, largest;
+    uint32_t n;
+} sum;
+
+static void add(sum *s, uint64_t bytes)
+{
+    s->bytes += bytes;
+    s->n++;
+    if (bytes > s->largest) s->largest = bytes;
+}
+
+static void put_sum(mr_ctx *ctx, const char *name, const sum *s, const char *one,
+                    const char *many, mr_sink *sink)
+{
+    mr_sink_print(sink, "  %-28s %12s in %s\n", name, mr_show_bytes(ctx, s->bytes),
+                  mr_show_count(ctx, s->n, one, many));
+}
+
+static void put_sums(mr_ctx *ctx, const mr_moment *m, mr_sink *sink)
+{
+    sum held = {0}, used = {0}, pending = {0}, unused = {0};
+    uint64_t asked = 0;
+    uint32_t segment = MR_NONE;
+    for (uint32_t i = 0; i < m->pieces.n; i++) {
+        const mr_piece *p = &m->pieces.at[i];
+        held.bytes += p->bytes;
+        held.n += p->segment != segment;
+        segment = p->segment;
+        if (p->storage == MR_NONE) add(&unused, p->bytes);
+        else if (p->pending) add(&pending, p->bytes);
+        else add(&used, p->bytes);
+        if (p->storage != MR_NONE) asked += m->answer->trace.storages.at[p->storage].bytes;
+    }
+    mr_sink_print(sink, "Memory at that moment\n");
+    if (m->scene->capacity != UINT64_MAX)
+        mr_sink_print(sink, "  %-28s %12s\n", "to be had",
+                      mr_show_bytes(ctx, m->scene->capacity));
+    put_sum(ctx, "reserved", &held, "segment", "segments", sink);
+    put_sum(ctx, "  handed out", &used, "block", "blocks", sink);
+    if (pending.n)
+        put_sum(ctx, "  waiting for other streams", &pending, "block", "blocks", sink);
+    put_sum(ctx, "  free", &unused, "piece", "pieces", sink);
+    mr_sink_print(sink, "  %-28s %12s\n", "asked for by live storages",
+                  mr_show_bytes(ctx, asked));
+    if (m->scene->capacity != UINT64_MAX && m->scene->capacity >= held.bytes)
+        mr_sink_print(sink, "  %-28s %12s\n", "left on the device",
+                      mr_show_bytes(ctx, m->scene->capacity - held.bytes));
+    mr_sink_print(sink, "\n");
+}
+
+/* ---- free memory ------------------------------------------------------------------------- */
+
+typedef struct group { /* free pieces that serve the same requests */
+    uint32_t stream, pool;
+    bool large;
+    sum sum;
+} group;
+
+typedef MR_VEC(group) groups;
+
+static group *group_of(mr_ctx *ctx, groups *list, const mr_segment *s)
+{
+    for (uint32_t i = 0; i < list->n; i++) {
+        group *g = &list->at[i];
+        if (g->stream == s->stream && g->pool == s->pool && g->large == s->large) return g;
+    }
+    MR_PUSH(ctx, list, (group){s->stream, s->pool, s->large, {0}});
+    return &list->at[list->n - 1];
+}
+
+static int by_largest(const void *a, const void *b)
+{
+    const group *x = a, *y = b;
+    if (x->sum.bytes != y->sum.bytes) return x->sum.bytes > y->sum.bytes ? -1 : 1;
+    if (x->stream != y->stream) return x->stream < y->stream ? -1 : 1;
+    if (x->pool != y->pool) return x->pool < y->pool ? -1 : 1;
+    return x->large < y->large ? -1 : x->large > y->large;
+}
+
+static groups free_groups(mr_ctx *ctx, const mr_moment *m)
+{
+    groups list = {0};
+    for (uint32_t i = 0; i < m->pieces.n; i++) {
+        const mr_piece *p = &m->pieces.at[i];
+        if (p->storage != MR_NONE) continue;
+        add(&group_of(ctx, &list, &m->answer->placement.segments.at[p->segment])->sum,
+            p->bytes);
+    }
+    if (list.n) qsort(list.at, list.n, sizeof *list.at, by_largest);
+    return list;
+}
+
+static bool has_two_sizes(const mr_moment *m)
+{
+    const mr_placement *p = &m->answer->placement;
+    for (uint32_t i = 1; i < p->segments.n; i++)
+        if (p->segments.at[i].large != p->segments.at[0].large) return true;
+    return false;
+}
+
+static const char *name_group(mr_ctx *ctx, const mr_moment *m, const group *g)
+{
+    const mr_trace *trace = &m->answer->trace;
+    const char *size = !has_two_sizes(m) ? "" : g->large ? ", large blocks" : ", small blocks";
+    const char *pool =
+        g->pool ? mr_printf(ctx, ", private pool %" PRIu64, trace->pools.at[g->pool]) : "";
+    return mr_printf(ctx, "stream %" PRIu64 "%s%s", trace->streams.at[g->stream], pool, size);
+}
+
+/* Pieces by size: a row of classes, so that crumbs and halls are told apart. */
+static void put_classes(mr_ctx *ctx, const mr_moment *m, mr_sink *sink)
+{
+    static const struct {
+        uint64_t below;
+        const char *name;
+    } classes[] = {{MR_MIB, "below 1 MiB"},
+                   {10 * MR_MIB, "1 to 10 MiB"},
+                   {100 * MR_MIB, "10 to 100 MiB"},
+                   {MR_GIB, "100 MiB to 1 GiB"},
+                   {UINT64_MAX, "1 GiB and more"}};
+    static const char *const headings[] = {"free pieces by size", "pieces", "together"};
+    mr_table table = {MR_COUNT(headings), headings, NULL, {0}};
+    for (size_t c = 0; c < MR_COUNT(classes); c++) {
+        sum s = {0};
+        for (uint32_t i = 0; i < m->pieces.n; i++) {
+            const mr_piece *p = &m->pieces.at[i];
+            if (p->storage == MR_NONE && p->bytes < classes[c].below
+                && (!c || p->bytes >= classes[c - 1].below))
+                add(&s, p->bytes);
+        }
+        if (!s.n) continue;
+        MR_PUSH(ctx, &table.cells, classes[c].name);
+        MR_PUSH(ctx, &table.cells, mr_printf(ctx, "%" PRIu32, s.n));
+        MR_PUSH(ctx, &table.cells, mr_show_bytes(ctx, s.bytes));
+    }
+    mr_table_text(ctx, &table, "  ", sink);
+    mr_sink_print(sink, "\n");
+}
+
+static uint64_t largest_on_stream(const groups *list, const mr_storage *s)
+{
+    uint64_t largest = 0;
+    for (uint32_t i = 0; i < list->n; i++) {
+        const group *g = &list->at[i];
+        if (g->stream == s->stream && g->pool == s->pool && g->sum.largest > largest)
+            largest = g->sum.largest;
+    }
+    return largest;
+}
+
+static void put_verdict(mr_ctx *ctx, const mr_moment *m, const groups *list, mr_sink *sink)
+{
+    if (m->storage == MR_NONE) return;
+    const mr_storage *s = &m->answer->trace.storages.at[m->storage];
+    const uint64_t own = largest_on_stream(list, s);
+    const char *whose = m->answer->trace.streams.n > 1 ? " of its stream" : "";
+    const char *need = mr_show_bytes(ctx, s->bytes);
+    if (!own)
+        mr_sink_print(sink, "  It needs %s in one piece; no free piece%s was left.\n", need,
+                      whose);
+    else if (own < s->bytes)
+        mr_sink_print(sink, "  It needs %s in one piece; the largest free piece%s has %s.\n",
+                      need, whose, mr_show_bytes(ctx, own));
+    else
+        mr_sink_print(sink,
+                      "  It needs %s; a free piece%s has %s, but the strategy's rules do not "
+                      "let this request use it.\n",
+                      need, whose, mr_show_bytes(ctx, own));
+}
+
+static void put_free(mr_ctx *ctx, const mr_moment *m, mr_sink *sink)
+{
+    static const char *const headings[] = {"free memory of", "pieces", "together", "largest"};
+    mr_table table = {MR_COUNT(headings), headings, NULL, {0}};
+    const groups list = free_groups(ctx, m);
+    mr_sink_print(sink, "Why free memory did not serve it\n");
+    put_verdict(ctx, m, &list, sink);
+    mr_sink_print(sink, "\n");
+    if (!list.n) return;
+    for (uint32_t i = 0; i < list.n; i++) {
+        const group *g = &list.at[i];
+        MR_PUSH(ctx, &table.cells, name_group(ctx, m, g));
+        MR_PUSH(ctx, &table.cells, mr_printf(ctx, "%" PRIu32, g->sum.n));
+        MR_PUSH(ctx, &table.cells, mr_show_bytes(ctx, g->sum.bytes));
+        MR_PUSH(ctx, &table.cells, mr_show_bytes(ctx, g->sum.largest));
+    }
+    mr_table_text(ctx, &table, "  ", sink);
+    mr_sink_print(sink, "\n");
+    put_classes(ctx, m, sink);
+}
+
+/* ---- what pins segments ------------------------------------------------------------------ */
+
+typedef struct pinned { /* a segment that is partly free */
+    uint32_t first, n;  /* its pieces */
+    sum used, unused;
+} pinned;
+
+typedef MR_VEC(pinned) pinneds;
+
+static int by_unused(const void *a, const void *b)
+{
+    const pinned *x = a, *y = b;
+    if (x->unused.bytes != y->unused.bytes) return x->unused.bytes > y->unused.bytes ? -1 : 1;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static pinneds find_pinned(mr_ctx *ctx, const mr_moment *m)
+{
+    pinneds list = {0};
+    for (uint32_t i = 0, end; i < m->pieces.n; i = end) {
+        pinned p = {.first = i};
+        for (end = i; end < m->pieces.n && m->pieces.at[end].segment == m->pieces.at[i].segment;
+             end++)
+            add(m->pieces.at[end].storage == MR_NONE ? &p.unused : &p.used,
+                m->pieces.at[end].bytes);
+        p.n = end - i;
+        if (p.used.n && p.unused.n) MR_PUSH(ctx, &list, p);
+    }
+    if (list.n) qsort(list.at, list.n, sizeof *list.at, by_unused);
+    return list;
+}
+
+/* The largest blocks of a segment in use, up to three. */
+static void put_holders(mr_ctx *ctx, const mr_moment *m, const pinned *p, mr_sink *sink)
+{
+    enum { SHOWN = 3 };
+    const mr_piece *shown[SHOWN] = {NULL};
+    for (uint32_t i = p->first; i < p->first + p->n; i++) {
+        const mr_piece *piece = &m->pieces.at[i];
+        if (piece->storage == MR_NONE) continue;
+        for (int k = 0; k < SHOWN; k++) {
+            if (shown[k] && shown[k]->bytes >= piece->bytes) continue;
+            const mr_piece *next = shown[k];
+            shown[k] = piece;
+            piece = next;
+            if (!piece) break;
+        }
+    }
+    for (int k = 0; k < SHOWN && shown[k]; k++)
+        mr_sink_print(sink, "      %12s  %s%s\n", mr_show_bytes(ctx, shown[k]->bytes),
+                      mr_show_maker(ctx, m->makers, shown[k]->storage),
+                      shown[k]->pending ? " (freed, waiting for another stream)" : "");
+    if (p->used.n > SHOWN)
+        mr_sink_print(sink, "      %12s  and %" PRIu32 " more\n", "", p->used.n - SHOWN);
+}
+
+static void put_pinned(mr_ctx *ctx, const mr_moment *m, const mr_args *args, mr_sink *sink)
+{
+    const pinneds list = find_pinned(ctx, m);
+    sum all = {0}, used = {0};
+    if (!list.n) return;
+    for (uint32_t i = 0; i < list.n; i++) {
+        add(&all, list.at[i].unused.bytes);
+        add(&used, list.at[i].used.bytes);
+    }
+    mr_sink_print(sink, "Segments that are partly free cannot be given back whole\n");
+    mr_sink_print(
+        sink, "  %s in %s, held by %s in use; the worst:\n", mr_show_bytes(ctx, all.bytes),
+        mr_show_count(ctx, all.n, "segment", "segments"), mr_show_bytes(ctx, used.bytes));
+    const uint32_t most = args->top < 5 ? (uint32_t)args->top : 5;
+    for (uint32_t i = 0; i < list.n && i < most; i++) {
+        const pinned *p = &list.at[i];
+        const mr_segment *s = &m->answer->placement.segments.at[m->pieces.at[p->first].segment];
+        mr_sink_print(sink, "    segment at 0x%" PRIx64 ": %s free in %s, %s in use by %s\n",
+                      s->address, mr_show_bytes(ctx, p->unused.bytes),
+                      mr_show_count(ctx, p->unused.n, "piece", "pieces"),
+                      mr_show_bytes(ctx, p->used.bytes),
+                      mr_show_count(ctx, p->used.n, "block", "blocks"));
+        put_holders(ctx, m, p, sink);
+    }
+    mr_sink_print(sink, "\n");
+}
+
+void mr_report_moment(mr_ctx *ctx, const mr_moment *moment, const mr_args *args, mr_sink *sink)
+{
+    put_request(ctx, moment, args, sink);
+    put_sums(ctx, moment, sink);
+    put_free(ctx, moment, sink);
+    put_pinned(ctx, moment, args, sink);
+}
