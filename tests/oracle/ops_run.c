@@ -29,7 +29,7 @@ typedef struct runner {
     named *names;
     uint32_t names_n, names_cap;
     uint32_t traced; /* events of the trace that were printed */
-    bool quiet;
+    bool quiet, over;
     char word[4][256]; /* of the line at hand: operation and arguments */
     char result[600];
 } runner;
@@ -86,8 +86,9 @@ static void print_totals(runner *r)
 
 static void print_stat(const char *name, const char *kind, c10_stat s)
 {
-    printf("stat %s%s current=%" PRIu64 " peak=%" PRIu64 " allocated=%" PRIu64 " freed=%" PRIu64
-           "\n", name, kind, s.current, s.peak, s.allocated, s.freed);
+    printf("stat %s%s current=%" PRId64 " peak=%" PRId64 " allocated=%" PRId64 " freed=%" PRId64
+           "\n", name, kind, (int64_t)s.current, (int64_t)s.peak, (int64_t)s.allocated,
+           (int64_t)s.freed);
 }
 
 static void print_kinds(const char *name, const c10_stat *stat)
@@ -105,10 +106,10 @@ static void do_stats(runner *r)
 #undef X
     print_stat("oversize_allocations", "", s->oversize_allocations);
     print_stat("oversize_segments", "", s->oversize_segments);
-    printf("stat num_alloc_retries=%" PRIu64 " num_ooms=%" PRIu64 " max_split_size=-1"
+    printf("stat num_alloc_retries=%" PRIu64 " num_ooms=%" PRIu64 " max_split_size=%" PRId64
            " num_sync_all_streams=%" PRIu64 " num_device_alloc=%" PRIu64 " num_device_free=%" PRIu64,
-           s->num_alloc_retries, s->num_ooms, s->num_sync_all_streams, s->num_device_alloc,
-           s->num_device_free);
+           s->num_alloc_retries, s->num_ooms, (int64_t)s->max_split_size, s->num_sync_all_streams,
+           s->num_device_alloc, s->num_device_free);
     if (r->version.minor >= 12) printf(" num_oom_rejections=%" PRIu64 "\n", s->num_oom_rejections);
     else printf(" num_oom_rejections=-1\n"); /* it does not exist there */
     r->result[0] = 0;
@@ -140,7 +141,7 @@ static void do_trace(runner *r)
 {
     static const char *const names[] = {
         "alloc",       "free_requested", "free_completed", "segment_alloc", "segment_free",
-        "segment_map", "segment_unmap",  "snapshot",       "oom"};
+        "segment_map", "segment_unmap",  "snapshot",       "oom",           "annotate"};
     mr_ctx ctx = {0};
     c10_segments segments;
     for (; r->traced < r->device.trace.n; r->traced++) {
@@ -173,6 +174,19 @@ static void refuse(runner *r)
     snprintf(r->result, sizeof r->result, "error: %.*s", n, text);
 }
 
+/* A refused option is passed over, any other refusal ends the run. */
+static void unless(runner *r, mr_status status)
+{
+    if (status == MR_OK) return;
+    refuse(r);
+    r->over = true;
+}
+
+static void do_start(runner *r)
+{
+    (void)r; /* done before the allocator was made */
+}
+
 static void do_conf(runner *r)
 {
     c10_options options = *c10_configured(r->allocator);
@@ -182,7 +196,7 @@ static void do_conf(runner *r)
 
 static void do_fraction(runner *r)
 {
-    c10_set_memory_fraction(r->allocator, strtod(r->word[1], NULL));
+    unless(r, c10_set_memory_fraction(r->allocator, strtod(r->word[1], NULL)));
 }
 
 static void do_alloc(runner *r)
@@ -190,6 +204,7 @@ static void do_alloc(runner *r)
     c10_lease lease;
     if (!c10_malloc(r->allocator, number(r->word[2]), stream(r->word[3]), &lease)) {
         snprintf(r->result, sizeof r->result, "oom");
+        unless(r, c10_sound(r->allocator));
         return;
     }
     named *block = named_block(r, r->word[1]);
@@ -239,7 +254,29 @@ static void do_sync(runner *r)
 
 static void do_empty(runner *r)
 {
-    c10_empty_cache(r->allocator);
+    if (r->word[1][0]) unless(r, c10_pool_empty(r->allocator, number(r->word[1])));
+    else unless(r, c10_empty_cache(r->allocator));
+}
+
+static void do_annotate(runner *r)
+{
+    const named *block = live_block(r);
+    if (block) unless(r, c10_annotate(r->allocator, block->block));
+}
+
+static void do_capture_begin(runner *r)
+{
+    c10_capture_begin(r->allocator);
+}
+
+static void do_capture_end(runner *r)
+{
+    c10_capture_end(r->allocator);
+}
+
+static void do_reserve_class(runner *r)
+{
+    unless(r, c10_set_reserve_class(r->allocator, stream(r->word[1]), r->word[2]));
 }
 
 static void do_addr(runner *r)
@@ -264,24 +301,25 @@ static bool flagged(const runner *r, const char *flag)
 
 static void do_pool_create(runner *r)
 {
-    c10_pool_create(r->allocator, number(r->word[1]),
-                    (c10_pool_flags){flagged(r, "use_on_oom"), flagged(r, "no_split")});
+    const c10_pool_flags flags = {flagged(r, "use_on_oom"), flagged(r, "no_split")};
+    unless(r, c10_pool_create(r->allocator, number(r->word[1]), flags));
 }
 
 static void do_pool_begin(runner *r)
 {
     const bool any = !r->word[2][0] || !strcmp(r->word[2], "any");
-    c10_pool_begin(r->allocator, number(r->word[1]), any ? MR_NONE : stream(r->word[2]));
+    unless(r, c10_pool_begin(r->allocator, number(r->word[1]),
+                             any ? MR_NONE : stream(r->word[2])));
 }
 
 static void do_pool_end(runner *r)
 {
-    c10_pool_end(r->allocator, number(r->word[1]));
+    unless(r, c10_pool_end(r->allocator, number(r->word[1])));
 }
 
 static void do_pool_release(runner *r)
 {
-    c10_pool_release(r->allocator, number(r->word[1]));
+    unless(r, c10_pool_release(r->allocator, number(r->word[1])));
 }
 
 static void do_reset_peak(runner *r)
@@ -304,6 +342,7 @@ static const struct operation {
     const char *name;
     void (*run)(runner *r);
 } operations[] = {
+    {"start", do_start},
     {"conf", do_conf},
     {"fraction", do_fraction},
     {"alloc", do_alloc},
@@ -320,6 +359,10 @@ static const struct operation {
     {"pool_begin", do_pool_begin},
     {"pool_end", do_pool_end},
     {"pool_release", do_pool_release},
+    {"capture_begin", do_capture_begin},
+    {"capture_end", do_capture_end},
+    {"reserve_class", do_reserve_class},
+    {"annotate", do_annotate},
     {"reset_peak", do_reset_peak},
     {"reset_acc", do_reset_acc},
     {"stats", do_stats},
@@ -354,13 +397,45 @@ static void run_line(runner *r, unsigned line_no, const char *line)
     print_totals(r);
 }
 
+/* "start OPTIONS" holds before anything else, wherever it stands. */
+static mr_status start(runner *r, FILE *script)
+{
+    static char line[1 << 16];
+    char text[sizeof r->word[0]];
+    c10_options options;
+    c10_options_init(&options, r->version);
+    mr_status status = MR_OK;
+    for (bool found = false; !found && fgets(line, sizeof line, script);)
+        if (sscanf(line, "start %255s", text) == 1) {
+            status = c10_options_parse(&r->ctx, r->version, text, &options);
+            found = true;
+        }
+    rewind(script);
+    fake_device_init(&r->device, &r->ctx);
+    const c10_device calls = fake_device_calls(&r->device);
+    r->allocator = c10_new(&r->ctx, &calls, r->version, &options);
+    return status;
+}
+
 static void run_script(runner *r, FILE *script)
 {
     static char line[1 << 16];
-    for (unsigned n = 1; fgets(line, sizeof line, script); n++) {
+    for (unsigned n = 1; !r->over && fgets(line, sizeof line, script); n++) {
         line[strcspn(line, "\n")] = 0;
         run_line(r, n, line);
     }
+}
+
+/* Standard input may be a pipe, which cannot be read twice. */
+static FILE *open_script(const char *path)
+{
+    if (strcmp(path, "-")) return fopen(path, "r");
+    static char text[1 << 16];
+    FILE *copy = tmpfile();
+    size_t n;
+    while (copy && (n = fread(text, 1, sizeof text, stdin)) > 0) fwrite(text, 1, n, copy);
+    if (copy) rewind(copy);
+    return copy;
 }
 
 static int usage(void)
@@ -384,15 +459,17 @@ int main(int argc, char **argv)
         }
     }
     if (!path) return usage();
-    FILE *script = strcmp(path, "-") ? fopen(path, "r") : stdin;
+    FILE *script = open_script(path);
     if (!script) {
         perror(path);
         return 2;
     }
-    fake_device_init(&r.device, &r.ctx);
-    const c10_device calls = fake_device_calls(&r.device);
-    r.allocator = c10_new(&r.ctx, &calls, r.version);
-    run_script(&r, script);
+    if (start(&r, script) == MR_OK) {
+        run_script(&r, script);
+    } else {
+        refuse(&r);
+        printf("start -> %s\n", r.result);
+    }
     fclose(script);
     mr_ctx_clear(&r.ctx);
     return 0;

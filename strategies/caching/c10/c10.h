@@ -33,6 +33,7 @@ typedef enum c10_action {
     C10_SEGMENT_UNMAP,
     C10_SNAPSHOT,
     C10_OOM, /* address is the device's free memory, size the rounded request */
+    C10_ANNOTATE,
 } c10_action;
 
 typedef struct c10_device {
@@ -71,6 +72,17 @@ typedef struct c10_version {
 
 #define C10_NEWEST ((c10_version){2, 15})
 
+/* How many addresses an expandable segment reserves; amount 0 for PyTorch's 9/8 of the device. */
+typedef struct c10_reserve {
+    double amount;
+    bool gibibytes; /* else a fraction of the device */
+} c10_reserve;
+
+typedef struct c10_reserve_class {
+    const char *name;
+    c10_reserve reserve;
+} c10_reserve_class;
+
 /* Options by PyTorch's own names. */
 typedef struct c10_options {
     uint64_t max_split_size;         /* bytes, C10_UNLIMITED for none */
@@ -79,10 +91,12 @@ typedef struct c10_options {
     double garbage_collection_threshold;
     uint64_t roundup_power2_divisions[16];
     bool expandable_segments;
-    double per_process_memory_fraction; /* 1 for no limit */
+    double per_process_memory_fraction; /* 1 for no limit; a limit only at the start */
     bool throw_on_cudamalloc_oom;
     bool graph_capture_record_stream_reuse;
-    double expandable_segments_reserve; /* fraction of the device; 0 for PyTorch's 9/8 */
+    c10_reserve expandable_segments_reserve;
+    MR_VEC(c10_reserve_class) expandable_segments_reserve_by_class; /* the last of a name holds */
+    bool running; /* an allocator has them already: c10_options_parse refuses in other words */
 } c10_options;
 
 /* Defaults of a release. */
@@ -127,6 +141,7 @@ typedef struct c10_stats {
     C10_STATS(X)
 #undef X
     c10_stat oversize_allocations, oversize_segments;
+    uint64_t max_split_size; /* at the start; C10_UNLIMITED */
 #define X(name) uint64_t name;
     C10_COUNTERS(X)
 #undef X
@@ -136,12 +151,17 @@ typedef struct c10_stats {
 
 typedef struct c10_allocator c10_allocator;
 
-/* `ctx` and `device` must outlive it. */
-c10_allocator *c10_new(mr_ctx *ctx, const c10_device *device, c10_version version);
+/* What the real allocator refuses to do is MR_EINPUT, and what its release cannot do yet
+ * MR_EUNSUPPORTED; the sentence is in the context. */
+
+/* `ctx` and what `device` points to must outlive it.  `options` are those at the start of the
+ * program, NULL for the defaults. */
+c10_allocator *c10_new(mr_ctx *ctx, const c10_device *device, c10_version version,
+                       const c10_options *options);
 
 void c10_configure(c10_allocator *a, const c10_options *options); /* at any time */
 const c10_options *c10_configured(const c10_allocator *a);
-void c10_set_memory_fraction(c10_allocator *a, double fraction); /* 0 to 1 */
+mr_status c10_set_memory_fraction(c10_allocator *a, double fraction); /* 0 to 1 */
 
 /* A block handed out; `block` stands for it in later calls. */
 typedef struct c10_lease {
@@ -153,18 +173,31 @@ typedef struct c10_lease {
  * number streams in the order of their handles; 0 is the default stream.  A request of zero
  * bytes takes nothing: address 0, block MR_NONE, which c10_free ignores. */
 bool c10_malloc(c10_allocator *a, uint64_t bytes, uint32_t stream, c10_lease *out); /* false: OOM */
+/* Whether the real allocator would still be running: MR_EINPUT once a request has led it into
+ * an assertion of its own. */
+mr_status c10_sound(const c10_allocator *a);
 void c10_free(c10_allocator *a, uint32_t block);
 void c10_record_stream(c10_allocator *a, uint32_t block, uint32_t stream);
-void c10_empty_cache(c10_allocator *a);
+mr_status c10_empty_cache(c10_allocator *a);
+mr_status c10_annotate(c10_allocator *a, uint32_t block);
 
-/* Private pools: CUDA graphs and torch.cuda.MemPool.  `stream` MR_NONE diverts all streams. */
+/* The class of a stream's reservations, for expandable_segments_reserve_by_class. */
+mr_status c10_set_reserve_class(c10_allocator *a, uint32_t stream, const char *name);
+
+/* Private pools: CUDA graphs and torch.cuda.MemPool, by an id other than 0.  A pool is made by its
+ * first holder; c10_pool_begin adds one, too.  `stream` MR_NONE diverts all streams. */
 typedef struct c10_pool_flags {
     bool use_on_oom, no_split;
 } c10_pool_flags;
-void c10_pool_create(c10_allocator *a, uint64_t id, c10_pool_flags flags); /* a MemPool */
-void c10_pool_begin(c10_allocator *a, uint64_t id, uint32_t stream);
-void c10_pool_end(c10_allocator *a, uint64_t id);
-void c10_pool_release(c10_allocator *a, uint64_t id);
+mr_status c10_pool_create(c10_allocator *a, uint64_t id, c10_pool_flags flags); /* a MemPool */
+mr_status c10_pool_begin(c10_allocator *a, uint64_t id, uint32_t stream);
+mr_status c10_pool_end(c10_allocator *a, uint64_t id);
+mr_status c10_pool_release(c10_allocator *a, uint64_t id); /* one holder less */
+mr_status c10_pool_empty(c10_allocator *a, uint64_t id);   /* empty_cache of one pool */
+/* Releases before 2.15 take the recording of a pool for the capture of a graph; from then on a
+ * capture is what these two enclose. */
+void c10_capture_begin(c10_allocator *a);
+void c10_capture_end(c10_allocator *a);
 
 /* Good until the next call with this allocator. */
 const c10_stats *c10_statistics(c10_allocator *a);

@@ -24,6 +24,14 @@ uint32_t c10_block_new(c10_allocator *a, uint32_t set, uint64_t address, uint64_
     return b;
 }
 
+uint32_t c10_block_piece(c10_allocator *a, uint32_t b, uint64_t address, uint64_t size)
+{
+    const uint32_t piece = c10_block_new(a, a->blocks[b].set, address, size);
+    a->blocks[piece].expandable = a->blocks[b].expandable;
+    a->blocks[piece].order = a->blocks[b].order;
+    return piece;
+}
+
 void c10_block_drop(c10_allocator *a, uint32_t b)
 {
     a->blocks[b].state = C10_BLOCK_UNUSED;

@@ -8,31 +8,64 @@
  */
 #include "c10_internal.h"
 
+#include <string.h>
+
+#define PAGE_GRANULE (2 * MR_MIB) /* of the driver */
+
 static bool idle(const c10_allocator *a, uint32_t b)
 {
     return a->blocks[b].state <= C10_BLOCK_HOLE;
 }
 
-static uint64_t page_of(const c10_allocator *a, bool large)
+static c10_reserve reserve_for(const c10_allocator *a, uint32_t stream)
 {
-    return large ? a->options.large_segment_size : C10_SMALL_SEGMENT;
+    const c10_options *o = &a->options;
+    const char *name = stream < a->classes.n ? a->classes.at[stream] : NULL;
+    for (uint32_t i = o->expandable_segments_reserve_by_class.n; name && i-- > 0;)
+        if (!strcmp(o->expandable_segments_reserve_by_class.at[i].name, name))
+            return o->expandable_segments_reserve_by_class.at[i].reserve;
+    return o->expandable_segments_reserve;
 }
 
-static uint32_t reserve(c10_allocator *a, uint32_t set)
+static uint64_t reserved_bytes(const c10_allocator *a, uint32_t stream)
+{
+    const uint64_t total = a->device.total, most = total + total / 8;
+    const c10_reserve r = reserve_for(a, stream);
+    if (!(r.amount > 0)) return most;
+    const double bytes = r.amount * (double)(r.gibibytes ? MR_GIB : total);
+    return bytes < (double)most ? (uint64_t)bytes : most;
+}
+
+/* A new segment, which is one hole; MR_NONE when not even that has room. */
+static uint32_t reserve(c10_allocator *a, uint32_t set, uint64_t least)
 {
     const c10_set *s = &a->sets.at[set];
-    const uint64_t page = page_of(a, s->large);
-    const double part = a->options.expandable_segments_reserve;
-    const uint64_t want = part > 0 ? (uint64_t)(part * (double)a->device.total)
-                                   : a->device.total + a->device.total / 8;
-    const uint64_t size = (want + page - 1) / page * page;
+    const uint64_t page = s->large ? a->options.large_segment_size : C10_SMALL_SEGMENT;
+    const uint64_t size = (reserved_bytes(a, s->stream) + page - 1) / page * page;
+    if (size < least) return MR_NONE;
+    if (page % PAGE_GRANULE) {
+        c10_break(a, "CUDA driver error: invalid argument",
+                  "large_segment_size_mb is odd, and pages are multiples of 2 MiB");
+        return MR_NONE;
+    }
     const uint64_t base = a->device.reserve(a->device.self, size, s->stream);
     if (!base) return MR_NONE;
     MR_PUSH(a->ctx, &a->expandables, (c10_expandable){base, size, page});
     uint32_t hole = c10_block_new(a, set, base, size);
     a->blocks[hole].expandable = a->expandables.n - 1;
+    a->blocks[hole].order = ++a->order;
     c10_block_settle(a, &hole, C10_BLOCK_HOLE);
     return hole;
+}
+
+mr_status c10_set_reserve_class(c10_allocator *a, uint32_t stream, const char *name)
+{
+    if (!a->quirks.reserves_by_class)
+        return mr_fail(a->ctx, MR_EUNSUPPORTED,
+                       "this version has no reserve classes; a newer release does");
+    while (a->classes.n <= stream) MR_PUSH(a->ctx, &a->classes, NULL);
+    a->classes.at[stream] = mr_strdup(a->ctx, name);
+    return MR_OK;
 }
 
 /* Whether free blocks and holes from `b` on add up to `size`. */
@@ -53,7 +86,7 @@ static uint32_t lowest_room(c10_allocator *a, uint32_t set, uint64_t size)
         if (prev != MR_NONE && idle(a, prev)) b = prev;
         if (has_room(a, b, size)) return b;
     }
-    return reserve(a, set);
+    return reserve(a, set, size);
 }
 
 /* Maps pages from the start of a hole on, `size` bytes or a little more.  Returns the free
@@ -67,8 +100,7 @@ static uint32_t map(c10_allocator *a, uint32_t hole, uint64_t size)
     if (!a->device.map(a->device.self, old.address, bytes, page)) return MR_NONE;
     uint32_t b = hole;
     if (bytes < old.size) {
-        b = c10_block_new(a, old.set, old.address, bytes);
-        a->blocks[b].expandable = old.expandable;
+        b = c10_block_piece(a, hole, old.address, bytes);
         a->blocks[b].requested = old.requested;
         c10_block_link(a, b, old.prev, hole);
         c10_tree_move(a, &set->holes, hole, old.size - bytes, old.address + bytes);
@@ -105,11 +137,9 @@ uint32_t c10_expand(c10_allocator *a, uint32_t set, uint64_t size)
 /* A part of a block that keeps its memory while the middle is unmapped. */
 static void keep_free(c10_allocator *a, uint32_t b, uint64_t address, uint64_t size, bool before)
 {
-    const c10_block block = a->blocks[b];
-    uint32_t part = c10_block_new(a, block.set, address, size);
-    a->blocks[part].expandable = block.expandable;
-    if (before) c10_block_link(a, part, block.prev, b);
-    else c10_block_link(a, part, b, block.next);
+    uint32_t part = c10_block_piece(a, b, address, size);
+    if (before) c10_block_link(a, part, a->blocks[b].prev, b);
+    else c10_block_link(a, part, b, a->blocks[b].next);
     c10_block_settle(a, &part, C10_BLOCK_FREE);
 }
 

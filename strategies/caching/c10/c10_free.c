@@ -69,7 +69,7 @@ void c10_free(c10_allocator *a, uint32_t b)
     if (block->size >= a->options.max_split_size) c10_lower(&a->oversize_allocations, 0, 1);
     block->state = C10_BLOCK_PENDING;
     if (block->uses == MR_NONE) complete(a, b);
-    else if (a->diversions.n) MR_PUSH(a->ctx, &a->deferred, b);
+    else if (c10_captures(a)) MR_PUSH(a->ctx, &a->deferred, b);
     else record_events(a, b, false);
 }
 
@@ -88,7 +88,7 @@ static uint32_t new_use(c10_allocator *a, c10_use use)
 void c10_record_stream(c10_allocator *a, uint32_t b, uint32_t stream)
 {
     if (b == MR_NONE || a->sets.at[a->blocks[b].set].stream == stream) return;
-    const bool captured = a->diversions.n > 0;
+    const bool captured = c10_captures(a);
     uint32_t last = MR_NONE;
     for (uint32_t use = a->blocks[b].uses; use != MR_NONE; use = a->uses.at[use].next) {
         last = use;
@@ -101,20 +101,29 @@ void c10_record_stream(c10_allocator *a, uint32_t b, uint32_t stream)
     else a->uses.at[last].next = use;
 }
 
-static void flush_deferred(c10_allocator *a)
+static bool belongs(const c10_allocator *a, uint32_t b, uint32_t pool)
 {
+    return pool == MR_NONE || a->sets.at[a->blocks[b].set].pool == pool;
+}
+
+/* Streams recorded during the capture are forgotten: the graph orders them. */
+void c10_complete_deferred(c10_allocator *a, uint32_t pool)
+{
+    uint32_t kept = 0;
     for (uint32_t i = 0; i < a->deferred.n; i++) {
         const uint32_t b = a->deferred.at[i];
+        if (!belongs(a, b, pool)) {
+            a->deferred.at[kept++] = b;
+            continue;
+        }
         record_events(a, b, true);
         if (!a->blocks[b].events) complete(a, b);
     }
-    a->deferred.n = 0;
+    a->deferred.n = kept;
 }
 
-static void take_oldest(c10_allocator *a, uint32_t stream)
+static void event_passed(c10_allocator *a, uint32_t b)
 {
-    c10_queue *queue = &a->queues.at[stream];
-    const uint32_t b = queue->events.at[queue->head++].block;
     if (!--a->blocks[b].events) complete(a, b);
 }
 
@@ -128,16 +137,15 @@ static void tidy(c10_queue *queue)
     queue->head = 0;
 }
 
-void c10_poll(c10_allocator *a)
+static void poll_streams(c10_allocator *a)
 {
-    if (a->deferred.n) flush_deferred(a);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < a->waiting.n; i++) {
         const uint32_t stream = a->waiting.at[i];
         c10_queue *queue = &a->queues.at[stream];
         while (queue->head < queue->events.n
                && a->device.done(a->device.self, stream, queue->events.at[queue->head].ticket))
-            take_oldest(a, stream);
+            event_passed(a, queue->events.at[queue->head++].block);
         queue->waiting = queue->head < queue->events.n;
         if (queue->waiting) a->waiting.at[kept++] = stream;
         tidy(queue);
@@ -145,20 +153,52 @@ void c10_poll(c10_allocator *a)
     a->waiting.n = kept;
 }
 
-void c10_wait_for_events(c10_allocator *a)
+void c10_poll(c10_allocator *a)
+{
+    if (a->deferred.n) c10_complete_deferred(a, MR_NONE);
+    if (a->waiting.n) poll_streams(a);
+}
+
+/* Takes the events of a pool's blocks out of a queue, in order. */
+static void wait_for_queue(c10_allocator *a, uint32_t stream, uint32_t pool)
+{
+    c10_queue *queue = &a->queues.at[stream];
+    uint32_t kept = 0;
+    for (uint32_t i = queue->head; i < queue->events.n; i++) {
+        const c10_event event = queue->events.at[i];
+        if (!belongs(a, event.block, pool)) {
+            queue->events.at[kept++] = event;
+            continue;
+        }
+        a->device.synchronize(a->device.self, stream, event.ticket);
+        event_passed(a, event.block);
+    }
+    queue->head = 0;
+    queue->events.n = kept;
+    queue->waiting = kept > 0;
+}
+
+mr_status c10_wait_for_events(c10_allocator *a, uint32_t pool)
 {
     a->num_sync_all_streams++;
-    flush_deferred(a);
+    if (c10_captures(a)) return c10_break(a, "assertion", "the cache cannot be released during a capture");
+    c10_complete_deferred(a, MR_NONE);
+    uint32_t kept = 0;
     for (uint32_t i = 0; i < a->waiting.n; i++) {
         const uint32_t stream = a->waiting.at[i];
-        c10_queue *queue = &a->queues.at[stream];
-        while (queue->head < queue->events.n) {
-            const uint64_t ticket = queue->events.at[queue->head].ticket;
-            a->device.synchronize(a->device.self, stream, ticket);
-            take_oldest(a, stream);
-        }
-        queue->waiting = false;
-        tidy(queue);
+        wait_for_queue(a, stream, pool);
+        if (a->queues.at[stream].waiting) a->waiting.at[kept++] = stream;
     }
-    a->waiting.n = 0;
+    a->waiting.n = kept;
+    return MR_OK;
+}
+
+mr_status c10_annotate(c10_allocator *a, uint32_t b)
+{
+    if (!a->quirks.annotates)
+        return mr_fail(a->ctx, MR_EUNSUPPORTED,
+                       "this version has no annotateMemory; a newer release does");
+    const c10_block *block = &a->blocks[b];
+    c10_log(a, C10_ANNOTATE, block->address, block->requested, a->sets.at[block->set].stream);
+    return MR_OK;
 }

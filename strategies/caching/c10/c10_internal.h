@@ -32,14 +32,29 @@ enum {
 #define C10_QUIRKS(X)                                                                        \
     X(one_division_rounds, 1, "one division means multiples of 512, not bytes as they come")  \
     X(expandable_private, 5, "private pools may be expandable, too")                          \
+    X(expandable_spared, 5, "only cudaMalloc segments are collected, or released for a size")  \
+    X(pools_made, 5, "a private pool can be made by itself, as a MemPool")                    \
     X(divisions_spelled, 8, "refusals write 'divisions', not 'divisons'")                     \
     X(end_closes_list, 8, "the end of the options closes a list of divisions, too")           \
+    X(fraction_worded, 8, "a wrong memory fraction is refused in words")                      \
+    X(captures_may_empty, 8, "empty_cache during a capture visits unheld private pools")       \
+    X(one_pool_empties, 8, "empty_cache can be had for one private pool")                     \
+    X(pools_for_oom, 8, "use_on_oom")                                                         \
+    X(pools_before_release, 9, "use_on_oom comes before the cache is released, not last")      \
+    X(pools_unsplit, 9, "no_split")                                                           \
     X(marks_unchecked, 9, "separators in the options are skipped, whatever they are")         \
     X(wide_numbers, 9, "numbers in the options have 64 bits, not 32")                         \
     X(limits_inclusive, 9, "the least value of an option is allowed itself")                  \
     X(rest_after_last, 9, "'>' in a list of divisions starts after the last named interval")   \
+    X(rounding_resets, 9, "options reset max_non_split_rounding to large_segment_size")       \
     X(last_pool_wins, 9, "of several recording pools the last takes the request")             \
-    X(whole_device_unlimited, 9, "a memory fraction of 1 sets no limit")
+    X(whole_device_unlimited, 9, "a memory fraction of 1 sets no limit")                      \
+    X(annotates, 15, "blocks can be annotated")                                               \
+    X(captures_marked, 15, "recording a pool is no capture by itself")                        \
+    X(end_completes, 15, "with stream reuse, the end of a recording completes its frees")     \
+    X(reserves_by_class, 15, "reservations can have a size of their own by class of stream")   \
+    X(pool_flags_die, 15, "use_on_oom and no_split end with the pool, not with the process")   \
+    X(oldest_segment_wins, 15, "among equal sizes, and only then the lowest address")
 
 typedef struct c10_quirks {
 #define X(name, since, text) bool name;
@@ -68,9 +83,10 @@ typedef struct c10_block { /* 64 bytes: one cache line */
     uint32_t set;        /* stream and pool it belongs to */
     uint32_t expandable; /* expandable segment it lies in, MR_NONE */
     uint32_t uses;       /* foreign streams, MR_NONE for none; not sent as events yet */
-    uint32_t events;     /* still open */
     uint32_t leaf;       /* node of the ordered set that holds it */
-    uint32_t state;      /* c10_block_state */
+    uint32_t order;      /* age of its segment, where that decides between equal sizes */
+    uint16_t events;     /* still open, one for each foreign stream */
+    uint8_t state;       /* c10_block_state */
 } c10_block;
 
 typedef struct c10_use { /* a foreign stream of a block */
@@ -82,7 +98,7 @@ typedef struct c10_use { /* a foreign stream of a block */
 
 typedef struct c10_tree {
     uint32_t root, first, last; /* nodes; MR_NONE when empty */
-    bool by_address;            /* the key's size counts as zero */
+    bool by_address;            /* not by size */
 } c10_tree;
 
 typedef struct c10_cursor { /* a place in an ordered set; node is MR_NONE behind the end */
@@ -108,8 +124,8 @@ typedef struct c10_half { /* the small or the large half of a pool */
 
 typedef struct c10_pool {
     uint64_t id; /* 0 for the default */
-    c10_pool_flags flags;
     uint64_t holders, device_allocs;
+    bool no_split;
     bool gone; /* released and empty: its id may come again, as another pool */
     c10_half half[2]; /* small, large */
 } c10_pool;
@@ -117,6 +133,11 @@ typedef struct c10_pool {
 typedef struct c10_diversion { /* a pool being recorded */
     uint32_t pool, stream;     /* stream MR_NONE for all */
 } c10_diversion;
+
+typedef struct c10_mark { /* flags of a pool that is or was */
+    uint64_t id;
+    c10_pool_flags flags;
+} c10_mark;
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
@@ -148,10 +169,14 @@ struct c10_allocator {
     c10_device device;
     c10_quirks quirks;
     c10_options options;
-    bool rounds;     /* some division is configured */
-    uint64_t limit;  /* bytes of the memory fraction, C10_UNLIMITED */
+    bool rounds;    /* some division is configured */
     bool limited;
-    uint64_t total;  /* bytes held from the device */
+    uint64_t limit; /* bytes of the memory fraction */
+    uint64_t total; /* bytes held from the device */
+    uint32_t order; /* of the newest segment */
+    bool capturing; /* between c10_capture_begin and _end */
+    bool rejected;  /* throw_on_cudamalloc_oom ended the request at hand */
+    bool broken;    /* an assertion of the real one failed */
 
     c10_block *blocks;
     uint32_t blocks_n, blocks_cap, unused_block;
@@ -161,8 +186,10 @@ struct c10_allocator {
     MR_VEC(c10_set) sets;
     MR_VEC(c10_pool) pools; /* [0] is the default */
     MR_VEC(uint32_t) freeable;
+    MR_VEC(c10_mark) marks;
     MR_VEC(c10_diversion) diversions;
     MR_VEC(c10_expandable) expandables;
+    MR_VEC(const char *) classes; /* of reservations, by stream; NULL for none */
 
     MR_VEC(c10_use) uses;
     uint32_t unused_use;
@@ -193,9 +220,10 @@ static inline void c10_raise(c10_tally *tally, bool large, uint64_t n)
     const uint64_t current = tally->current[large] += n;
     const uint64_t all = current + tally->current[!large];
     tally->allocated[large] += n;
-    if (current > tally->peak[C10_SMALL_POOL + large])
+    /* Signed: a count of oversize segments falls below zero when the option changes. */
+    if ((int64_t)current > (int64_t)tally->peak[C10_SMALL_POOL + large])
         tally->peak[C10_SMALL_POOL + large] = current;
-    if (all > tally->peak[C10_ALL]) tally->peak[C10_ALL] = all;
+    if ((int64_t)all > (int64_t)tally->peak[C10_ALL]) tally->peak[C10_ALL] = all;
 }
 
 static inline void c10_lower(c10_tally *tally, bool large, uint64_t n)
@@ -210,9 +238,9 @@ void c10_tree_remove(c10_allocator *a, c10_tree *tree, uint32_t block);
 void c10_tree_move(c10_allocator *a, c10_tree *tree, uint32_t block, uint64_t size,
                    uint64_t address);
 c10_cursor c10_tree_first(const c10_tree *tree);
-/* The first that is not below (size, 0). */
+/* The first of at least this size. */
 c10_cursor c10_tree_at_least(const c10_allocator *a, const c10_tree *tree, uint64_t size);
-/* The last that is below (size, 0). */
+/* The last of less than this size. */
 c10_cursor c10_tree_below(const c10_allocator *a, const c10_tree *tree, uint64_t size);
 c10_cursor c10_tree_next(const c10_allocator *a, c10_cursor at);
 c10_cursor c10_tree_previous(const c10_allocator *a, c10_cursor at);
@@ -220,6 +248,8 @@ uint32_t c10_tree_block(const c10_allocator *a, c10_cursor at); /* MR_NONE behin
 
 /* c10_blocks */
 uint32_t c10_block_new(c10_allocator *a, uint32_t set, uint64_t address, uint64_t size);
+/* A new record for a piece of the segment that `b` lies in. */
+uint32_t c10_block_piece(c10_allocator *a, uint32_t b, uint64_t address, uint64_t size);
 void c10_block_drop(c10_allocator *a, uint32_t b);
 void c10_block_link(c10_allocator *a, uint32_t b, uint32_t prev, uint32_t next);
 static inline bool c10_block_split(const c10_block *block)
@@ -236,7 +266,9 @@ c10_absorbed c10_block_settle(c10_allocator *a, uint32_t *b, c10_block_state sta
 
 /* c10_pools */
 uint32_t c10_set_of(c10_allocator *a, uint32_t pool, bool large, uint32_t stream);
-uint32_t c10_pool_hold(c10_allocator *a, uint64_t id); /* one more holder; made if needed */
+/* One more holder of a pool, which is made if needed; MR_NONE when it waits to be released. */
+uint32_t c10_pool_hold(c10_allocator *a, uint64_t id);
+void c10_pool_gone(c10_allocator *a, uint32_t pool);
 uint32_t c10_pool_for(const c10_allocator *a, uint32_t stream);
 
 static inline uint64_t c10_searches(const c10_allocator *a, uint32_t set)
@@ -253,16 +285,31 @@ void c10_unmap(c10_allocator *a, uint32_t b);
 
 /* c10_free */
 void c10_poll(c10_allocator *a);
-void c10_wait_for_events(c10_allocator *a);
+void c10_complete_deferred(c10_allocator *a, uint32_t pool); /* MR_NONE for all pools */
+/* Waits for every open event of blocks of a pool, MR_NONE for all, and completes the frees. */
+mr_status c10_wait_for_events(c10_allocator *a, uint32_t pool);
 
 /* c10_release */
 bool c10_release_available(c10_allocator *a, uint32_t set, uint64_t size);
-void c10_release_cached(c10_allocator *a);
+mr_status c10_release_cached(c10_allocator *a);
 void c10_collect(c10_allocator *a);
 
 static inline bool c10_collects(const c10_allocator *a)
 {
     return a->limited && a->options.garbage_collection_threshold > 0;
+}
+
+/* While a graph is captured, frees are put off, events not polled, caches not released. */
+static inline bool c10_captures(const c10_allocator *a)
+{
+    return a->quirks.captures_marked ? a->capturing : a->diversions.n > 0;
+}
+
+/* Records that the real allocator would have stopped here, with the first clause it prints. */
+static inline mr_status c10_break(c10_allocator *a, const char *words, const char *why)
+{
+    a->broken = true;
+    return mr_fail(a->ctx, MR_EINPUT, "%s; %s", words, why);
 }
 
 #endif

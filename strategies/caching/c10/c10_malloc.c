@@ -1,6 +1,6 @@
 /* c10_malloc -- one request, from rounding to the last resort.
  *
- *     search the free set ─► collect garbage ─► new segment
+ *     search the free set ─► collect garbage ─► new segment ─► pools for emergencies
  *       ─► release what is oversize, new segment ─► release everything, new segment ─► give up
  *
  * The free set is searched only once: what a release brings back to it does not serve the
@@ -16,30 +16,36 @@ typedef struct request {
     bool expandable; /* expandable segments are switched on */
 } request;
 
-/* A block for a request; a fresh one is in no free set. */
+/* A block for a request. */
 typedef struct found {
     uint32_t block;
-    bool fresh;
+    bool fresh;    /* in no free set */
+    bool plain;    /* split like a cudaMalloc segment, whatever the option says */
 } found;
 
-c10_allocator *c10_new(mr_ctx *ctx, const c10_device *device, c10_version version)
+c10_allocator *c10_new(mr_ctx *ctx, const c10_device *device, c10_version version,
+                       const c10_options *options)
 {
     c10_allocator *a = MR_NEW(ctx, c10_allocator);
     a->ctx = ctx;
     a->device = *device;
     a->quirks = c10_quirks_of(version);
-    a->limit = C10_UNLIMITED;
     a->unused_block = a->unused_node = a->unused_use = MR_NONE;
-    c10_options options;
-    c10_options_init(&options, version);
     MR_PUSH(ctx, &a->pools, (c10_pool){.holders = 1});
-    c10_configure(a, &options);
+    c10_options defaults;
+    c10_options_init(&defaults, version);
+    if (!options) options = &defaults;
+    c10_configure(a, options);
+    a->shown.max_split_size = options->max_split_size;
+    if (options->per_process_memory_fraction < 1)
+        c10_set_memory_fraction(a, options->per_process_memory_fraction);
     return a;
 }
 
 void c10_configure(c10_allocator *a, const c10_options *options)
 {
     a->options = *options;
+    a->options.running = true;
     a->rounds = false;
     for (size_t i = 0; i < MR_COUNT(options->roundup_power2_divisions); i++)
         a->rounds |= options->roundup_power2_divisions[i] > 0;
@@ -50,10 +56,20 @@ const c10_options *c10_configured(const c10_allocator *a)
     return &a->options;
 }
 
-void c10_set_memory_fraction(c10_allocator *a, double fraction)
+mr_status c10_set_memory_fraction(c10_allocator *a, double fraction)
 {
+    if (!(fraction >= 0 && fraction <= 1))
+        return a->quirks.fraction_worded
+                   ? mr_fail(a->ctx, MR_EINPUT, "invalid fraction:%g; expected 0 to 1", fraction)
+                   : c10_break(a, "assertion", "a memory fraction lies between 0 and 1");
     a->limited = fraction < 1 || !a->quirks.whole_device_unlimited;
-    a->limit = a->limited ? (uint64_t)(fraction * (double)a->device.total) : C10_UNLIMITED;
+    a->limit = (uint64_t)(fraction * (double)a->device.total);
+    return MR_OK;
+}
+
+mr_status c10_sound(const c10_allocator *a)
+{
+    return a->broken ? MR_EINPUT : MR_OK;
 }
 
 static uint64_t up(uint64_t n, uint64_t unit)
@@ -161,26 +177,30 @@ static uint32_t search(c10_allocator *a, const request *r)
     return size >= r->size + a->options.max_non_split_rounding ? MR_NONE : b;
 }
 
-static bool splits(const c10_allocator *a, const request *r, uint64_t size)
+static uint32_t pool_of(const c10_allocator *a, uint32_t b)
 {
-    const uint64_t rest = size - r->size;
-    if (a->pools.at[r->pool].flags.no_split) return false;
-    if (!r->large || r->expandable) return rest >= C10_MIN_BLOCK;
+    return a->sets.at[a->blocks[b].set].pool;
+}
+
+static bool splits(const c10_allocator *a, const request *r, found f)
+{
+    const uint64_t rest = a->blocks[f.block].size - r->size;
+    if (a->pools.at[pool_of(a, f.block)].no_split) return false;
+    if (!r->large || (r->expandable && !f.plain)) return rest >= C10_MIN_BLOCK;
     return r->size < a->options.max_split_size && rest > C10_SMALL_MAX;
 }
 
 /* Cuts the low end off a block; the rest stays, or becomes, free. */
 static uint32_t cut(c10_allocator *a, const request *r, found f)
 {
-    const uint32_t rest = f.block;
-    const uint32_t b = c10_block_new(a, r->set, a->blocks[rest].address, r->size);
+    const uint32_t rest = f.block, set = a->blocks[rest].set;
+    const uint32_t b = c10_block_piece(a, rest, a->blocks[rest].address, r->size);
     c10_block *block = &a->blocks[rest];
     const bool whole = !c10_block_split(block);
     const uint64_t size = block->size - r->size, address = block->address + r->size;
-    c10_tree *tree = &a->sets.at[r->set].free;
-    a->blocks[b].expandable = block->expandable;
+    c10_tree *tree = &a->sets.at[set].free;
     c10_block_link(a, b, block->prev, rest);
-    block->born = c10_searches(a, r->set);
+    block->born = c10_searches(a, set);
     if (f.fresh) {
         block->size = size;
         block->address = address;
@@ -200,7 +220,7 @@ static uint32_t cut(c10_allocator *a, const request *r, found f)
 static void take_whole(c10_allocator *a, const request *r, found f)
 {
     const c10_block *block = &a->blocks[f.block];
-    if (!f.fresh) c10_tree_remove(a, &a->sets.at[r->set].free, f.block);
+    if (!f.fresh) c10_tree_remove(a, &a->sets.at[block->set].free, f.block);
     if (block->expandable != MR_NONE || !c10_block_split(block)) return;
     c10_lower(&a->inactive_split, r->large, 1);
     c10_lower(&a->inactive_split_bytes, r->large, block->size);
@@ -209,7 +229,7 @@ static void take_whole(c10_allocator *a, const request *r, found f)
 static void hand_out(c10_allocator *a, const request *r, found f, c10_lease *out)
 {
     uint32_t b = f.block;
-    if (splits(a, r, a->blocks[b].size)) b = cut(a, r, f);
+    if (splits(a, r, f)) b = cut(a, r, f);
     else take_whole(a, r, f);
     c10_block *block = &a->blocks[b];
     block->state = C10_BLOCK_LIVE;
@@ -224,6 +244,8 @@ static void hand_out(c10_allocator *a, const request *r, found f, c10_lease *out
     *out = (c10_lease){block->address, block->size, b};
 }
 
+/* ---- when nothing free serves --------------------------------------------------------------- */
+
 static bool malloc_segment(c10_allocator *a, const request *r, found *out)
 {
     uint64_t address;
@@ -235,7 +257,19 @@ static bool malloc_segment(c10_allocator *a, const request *r, found *out)
     c10_raise(&a->reserved_bytes, r->large, r->segment);
     if (r->segment >= a->options.max_split_size) c10_raise(&a->oversize_segments, 0, 1);
     c10_log(a, C10_SEGMENT_ALLOC, address, r->segment, r->stream);
-    *out = (found){c10_block_new(a, r->set, address, r->segment), true};
+    *out = (found){.block = c10_block_new(a, r->set, address, r->segment), .fresh = true};
+    a->blocks[out->block].order = ++a->order;
+    return true;
+}
+
+static bool rejects(c10_allocator *a, const request *r)
+{
+    const c10_options *o = &a->options;
+    if (!o->throw_on_cudamalloc_oom) return false;
+    const double limit = o->per_process_memory_fraction * (double)a->device.total;
+    if (a->total + r->segment <= (uint64_t)limit) return false;
+    a->num_oom_rejections++;
+    a->rejected = true;
     return true;
 }
 
@@ -243,24 +277,60 @@ static bool malloc_segment(c10_allocator *a, const request *r, found *out)
 static bool grow(c10_allocator *a, const request *r, found *out)
 {
     if (a->limited && a->total + r->segment > a->limit) return false;
+    if (rejects(a, r)) return false;
     if (!r->expandable || (r->pool && !a->quirks.expandable_private))
         return malloc_segment(a, r, out);
-    *out = (found){c10_expand(a, r->set, r->size), false};
+    *out = (found){.block = c10_expand(a, r->set, r->size)};
     if (out->block == MR_NONE) return false;
     a->pools.at[r->pool].device_allocs++;
     return true;
 }
 
+/* A free block of one pool, looked for as if that pool were being recorded for a moment. */
+static bool borrow_from(c10_allocator *a, request r, uint64_t id, found *out)
+{
+    if (c10_pool_begin(a, id, MR_NONE) != MR_OK) return false;
+    r.pool = c10_pool_for(a, r.stream);
+    r.set = c10_set_of(a, r.pool, r.large, r.stream);
+    const bool plain = a->quirks.pools_before_release;
+    r.expandable &= !plain;
+    *out = (found){.block = search(a, &r), .plain = plain};
+    c10_pool_end(a, id);
+    c10_pool_release(a, id);
+    return out->block != MR_NONE;
+}
+
+/* Pools made with use_on_oom lend to requests that no other pool takes. */
+static bool borrow(c10_allocator *a, const request *r, found *out)
+{
+    if (r->pool || a->rejected) return false;
+    for (uint32_t i = 0; i < a->marks.n && !a->broken; i++)
+        if (a->marks.at[i].flags.use_on_oom && borrow_from(a, *r, a->marks.at[i].id, out))
+            return true;
+    return false;
+}
+
+static bool release_and_grow(c10_allocator *a, const request *r, found *out)
+{
+    if (c10_release_available(a, r->set, r->size) && grow(a, r, out)) return true;
+    if (a->broken || c10_captures(a)) return false;
+    c10_release_cached(a);
+    a->num_alloc_retries++;
+    return grow(a, r, out);
+}
+
 static bool grow_somehow(c10_allocator *a, const request *r, found *out)
 {
+    a->rejected = false;
     if (c10_collects(a)) c10_collect(a);
+    if (a->broken) return false;
     if (grow(a, r, out)) return true;
-    if (c10_release_available(a, r->set, r->size) && grow(a, r, out)) return true;
-    if (!a->diversions.n) {
-        c10_release_cached(a);
-        a->num_alloc_retries++;
-        if (grow(a, r, out)) return true;
-    }
+    if (a->rejected) return false;
+    const bool early = a->quirks.pools_before_release;
+    if (early && borrow(a, r, out)) return true;
+    if (!a->broken && release_and_grow(a, r, out)) return true;
+    if (!early && borrow(a, r, out)) return true;
+    if (a->rejected || a->broken) return false;
     c10_log(a, C10_OOM, a->device.available(a->device.self), r->size, r->stream);
     a->num_ooms++;
     return false;
@@ -270,9 +340,10 @@ bool c10_malloc(c10_allocator *a, uint64_t bytes, uint32_t stream, c10_lease *ou
 {
     *out = (c10_lease){0, 0, MR_NONE};
     if (!bytes) return true;
-    if (!a->diversions.n) c10_poll(a);
+    if (a->broken) return false;
+    if (!c10_captures(a)) c10_poll(a);
     const request r = request_for(a, bytes, stream);
-    found f = {search(a, &r), false};
+    found f = {.block = search(a, &r)};
     if (f.block == MR_NONE && !grow_somehow(a, &r, &f)) return false;
     hand_out(a, &r, f, out);
     return true;

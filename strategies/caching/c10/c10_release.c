@@ -5,6 +5,10 @@
 static void release_segment(c10_allocator *a, uint32_t b)
 {
     const c10_block block = a->blocks[b];
+    if (block.expandable != MR_NONE) {
+        c10_break(a, "assertion", "this release cannot free a part of an expandable segment by itself");
+        return;
+    }
     c10_set *set = &a->sets.at[block.set];
     c10_log(a, C10_SEGMENT_FREE, block.address, block.size, set->stream);
     a->device.free(a->device.self, block.address, block.size);
@@ -32,12 +36,12 @@ static bool release_largest(c10_allocator *a, const c10_tree *free, uint64_t wan
          at = c10_tree_previous(a, at)) {
         const uint32_t b = c10_tree_block(a, at);
         if (b == MR_NONE || a->blocks[b].size < a->options.max_split_size) break;
-        if (in_expandable(a, b)) continue;
+        if (in_expandable(a, b) && a->quirks.expandable_spared) continue;
         released += a->blocks[b].size;
         MR_PUSH(a->ctx, &a->scratch, b);
     }
-    for (uint32_t i = 0; i < a->scratch.n; i++) release_segment(a, a->scratch.at[i]);
-    return released >= want;
+    for (uint32_t i = 0; i < a->scratch.n && !a->broken; i++) release_segment(a, a->scratch.at[i]);
+    return released >= want && !a->broken;
 }
 
 bool c10_release_available(c10_allocator *a, uint32_t set, uint64_t size)
@@ -46,96 +50,107 @@ bool c10_release_available(c10_allocator *a, uint32_t set, uint64_t size)
     const c10_tree *free = &a->sets.at[set].free;
     const uint64_t want = size > a->options.max_split_size ? size : a->options.max_split_size;
     const uint32_t b = c10_tree_block(a, c10_tree_at_least(a, free, want));
-    if (b == MR_NONE || in_expandable(a, b)) return release_largest(a, free, want);
+    if (b == MR_NONE || (in_expandable(a, b) && a->quirks.expandable_spared))
+        return release_largest(a, free, want);
     release_segment(a, b);
-    return true;
+    return !a->broken;
 }
 
-/* Lists the free blocks of half a pool in order: whole cudaMalloc segments, or what lies in
- * expandable ones. */
-static void list_free(c10_allocator *a, const c10_half *half, bool expandable)
+typedef enum choice { WHOLE_SEGMENTS, EXPANDABLE, UNSPLIT } choice;
+
+static bool chosen(const c10_allocator *a, uint32_t b, choice which)
+{
+    if (which == EXPANDABLE) return in_expandable(a, b);
+    if (which == WHOLE_SEGMENTS && in_expandable(a, b)) return false;
+    return !c10_block_split(&a->blocks[b]);
+}
+
+/* Lists free blocks of half a pool in the order of its sets. */
+static void list_free(c10_allocator *a, const c10_half *half, choice which)
 {
     a->scratch.n = 0;
     for (uint32_t i = 0; i < half->sets.n; i++) {
         c10_cursor at = c10_tree_first(&a->sets.at[half->sets.at[i]].free);
-        for (uint32_t b; (b = c10_tree_block(a, at)) != MR_NONE; at = c10_tree_next(a, at)) {
-            if (in_expandable(a, b) != expandable) continue;
-            if (expandable || !c10_block_split(&a->blocks[b])) MR_PUSH(a->ctx, &a->scratch, b);
-        }
+        for (uint32_t b; (b = c10_tree_block(a, at)) != MR_NONE; at = c10_tree_next(a, at))
+            if (chosen(a, b, which)) MR_PUSH(a->ctx, &a->scratch, b);
     }
 }
 
 static void release_half(c10_allocator *a, const c10_half *half)
 {
-    list_free(a, half, false);
+    list_free(a, half, WHOLE_SEGMENTS);
     for (uint32_t i = 0; i < a->scratch.n; i++) release_segment(a, a->scratch.at[i]);
-    list_free(a, half, true);
+    list_free(a, half, EXPANDABLE);
     for (uint32_t i = 0; i < a->scratch.n; i++) c10_unmap(a, a->scratch.at[i]);
 }
 
-static void release_private(c10_allocator *a)
+/* Releases what a private pool holds; true when the pool is gone. */
+static bool release_private(c10_allocator *a, uint32_t pool)
 {
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < a->freeable.n; i++) {
-        c10_pool *pool = &a->pools.at[a->freeable.at[i]];
-        release_half(a, &pool->half[0]);
-        release_half(a, &pool->half[1]);
-        pool->gone = !pool->device_allocs;
-        if (!pool->gone) a->freeable.at[kept++] = a->freeable.at[i];
+    release_half(a, &a->pools.at[pool].half[0]);
+    release_half(a, &a->pools.at[pool].half[1]);
+    if (a->pools.at[pool].device_allocs) return false;
+    c10_pool_gone(a, pool);
+    return true;
+}
+
+mr_status c10_release_cached(c10_allocator *a)
+{
+    if (!c10_captures(a) || !a->quirks.captures_may_empty) {
+        MR_TRY(c10_wait_for_events(a, MR_NONE));
+        release_half(a, &a->pools.at[0].half[1]);
+        release_half(a, &a->pools.at[0].half[0]);
     }
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < a->freeable.n; i++)
+        if (!release_private(a, a->freeable.at[i])) a->freeable.at[kept++] = a->freeable.at[i];
     a->freeable.n = kept;
+    return MR_OK;
 }
 
-void c10_release_cached(c10_allocator *a)
+mr_status c10_empty_cache(c10_allocator *a)
 {
-    c10_wait_for_events(a);
-    release_half(a, &a->pools.at[0].half[1]);
-    release_half(a, &a->pools.at[0].half[0]);
-    release_private(a);
+    return c10_release_cached(a);
 }
 
-void c10_empty_cache(c10_allocator *a)
+mr_status c10_pool_empty(c10_allocator *a, uint64_t id)
 {
-    c10_release_cached(a);
+    if (!a->quirks.one_pool_empties)
+        return mr_fail(a->ctx, MR_EUNSUPPORTED,
+                       "this version has no emptyCache of one pool; a newer release does");
+    uint32_t i = 0;
+    while (i < a->freeable.n && a->pools.at[a->freeable.at[i]].id != id) i++;
+    if (i == a->freeable.n) return MR_OK; /* somebody holds it, or there is none */
+    MR_TRY(c10_wait_for_events(a, a->freeable.at[i]));
+    if (!release_private(a, a->freeable.at[i])) return MR_OK;
+    a->freeable.n--;
+    for (; i < a->freeable.n; i++) a->freeable.at[i] = a->freeable.at[i + 1];
+    return MR_OK;
 }
 
 /* ---- garbage collection ------------------------------------------------------------------- */
 
-/* Blocks that a collection looks at, and the sum of their ages: searches since they became
- * free. */
 typedef struct garbage {
-    uint64_t target, collected, age;
-    uint64_t n; /* whole free blocks; those in expandable memory count, but stay */
+    uint64_t target, collected;
+    uint64_t n, age; /* free whole blocks, and the sum of their ages */
 } garbage;
 
+/* Searches of the pool since the block became free. */
 static uint64_t age(const c10_allocator *a, uint32_t b)
 {
     return a->pools.at[0].half[1].searches - a->blocks[b].born;
 }
 
-static void list_garbage(c10_allocator *a, garbage *g)
-{
-    const c10_half *half = &a->pools.at[0].half[1];
-    list_free(a, half, true);
-    for (uint32_t i = 0; i < a->scratch.n; i++) {
-        if (c10_block_split(&a->blocks[a->scratch.at[i]])) continue;
-        g->n++;
-        g->age += age(a, a->scratch.at[i]);
-    }
-    list_free(a, half, false);
-    g->n += a->scratch.n;
-    for (uint32_t i = 0; i < a->scratch.n; i++) g->age += age(a, a->scratch.at[i]);
-}
-
 /* Frees everything that is at least as old as the average; the average is that of the start of
- * the pass, and a pass does not stop when the target is reached. */
+ * the pass, and a pass does not stop when the target is reached.  Blocks in expandable
+ * memory count, but stay. */
 static bool collect_older(c10_allocator *a, garbage *g)
 {
     const double average = (double)g->age / (double)g->n;
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < a->scratch.n; i++) {
+    for (uint32_t i = 0; i < a->scratch.n && !a->broken; i++) {
         const uint32_t b = a->scratch.at[i];
-        if ((double)age(a, b) < average) {
+        if ((double)age(a, b) < average || (in_expandable(a, b) && a->quirks.expandable_spared)) {
             a->scratch.at[kept++] = b;
             continue;
         }
@@ -146,7 +161,7 @@ static bool collect_older(c10_allocator *a, garbage *g)
     }
     const bool some = kept < a->scratch.n;
     a->scratch.n = kept;
-    return some;
+    return some && !a->broken;
 }
 
 void c10_collect(c10_allocator *a)
@@ -154,8 +169,9 @@ void c10_collect(c10_allocator *a)
     const uint64_t threshold =
         (uint64_t)(a->options.garbage_collection_threshold * (double)a->limit);
     if (a->total <= threshold) return;
-    garbage g = {.target = a->total - threshold};
-    list_garbage(a, &g);
+    list_free(a, &a->pools.at[0].half[1], UNSPLIT);
+    garbage g = {.target = a->total - threshold, .n = a->scratch.n};
+    for (uint32_t i = 0; i < a->scratch.n; i++) g.age += age(a, a->scratch.at[i]);
     bool some = true;
     while (g.collected < g.target && some && g.n) some = collect_older(a, &g);
 }

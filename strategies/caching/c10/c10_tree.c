@@ -1,6 +1,6 @@
 /* c10_tree -- ordered sets of blocks: a B+ tree whose leaves are chained.
  *
- * The allocator asks for the smallest sufficient block, the lowest address among equals, and
+ * The allocator asks for the smallest sufficient block, among equals the first by age or address, and
  * walks on from there in both directions; every free and every split changes a set or two.  Wide
  * nodes keep that within two or three cache lines per level, with keys beside each other; a
  * block knows its leaf, so that it is found without descending, and a change of key that
@@ -18,8 +18,8 @@
 enum { WIDTH = 32, SPARSE = WIDTH / 4 };
 
 typedef struct entry {
-    uint64_t size, address;
-    uint32_t id; /* a block in a leaf, else a node */
+    uint64_t size, address; /* the key; `size` may carry the age of the segment below the size */
+    uint32_t id;            /* a block in a leaf, else a node */
 } entry;
 
 struct c10_node {
@@ -47,10 +47,23 @@ static uint32_t rank(const c10_node *node, const entry *key)
     return (uint32_t)(at - node->at) + (n == 1 && below(at, key));
 }
 
+/* Where the age of a segment decides between equal sizes it stands in the low half of the key:
+ * sizes are multiples of 512 there, so that 33 bits hold them. */
+enum { ORDER_BITS = 31, SIZE_SHIFT = 9 };
+
+static uint64_t ranked(const c10_allocator *a, const c10_tree *tree, uint64_t size,
+                       uint32_t order)
+{
+    if (tree->by_address) return 0;
+    if (!a->quirks.oldest_segment_wins) return size;
+    const uint64_t units = size >> SIZE_SHIFT;
+    return units >> (64 - ORDER_BITS) ? UINT64_MAX : units << ORDER_BITS | order;
+}
+
 static entry key_of(const c10_allocator *a, const c10_tree *tree, uint32_t block)
 {
     const c10_block *b = &a->blocks[block];
-    return (entry){tree->by_address ? 0 : b->size, b->address, block};
+    return (entry){ranked(a, tree, b->size, b->order), b->address, block};
 }
 
 static uint32_t new_node(c10_allocator *a, uint32_t level)
@@ -214,7 +227,7 @@ void c10_tree_move(c10_allocator *a, c10_tree *tree, uint32_t block, uint64_t si
                    uint64_t address)
 {
     const entry old = key_of(a, tree, block);
-    const entry key = {tree->by_address ? 0 : size, address, block};
+    const entry key = {ranked(a, tree, size, a->blocks[block].order), address, block};
     const uint32_t leaf = a->blocks[block].leaf;
     c10_node *node = &a->nodes[leaf];
     const uint32_t from = rank(node, &old);
@@ -243,7 +256,7 @@ c10_cursor c10_tree_first(const c10_tree *tree)
 c10_cursor c10_tree_at_least(const c10_allocator *a, const c10_tree *tree, uint64_t size)
 {
     if (tree->root == MR_NONE) return (c10_cursor){MR_NONE, 0};
-    const entry key = {size, 0, 0};
+    const entry key = {ranked(a, tree, size, 0), 0, 0};
     const uint32_t leaf = leaf_for(a, tree, &key);
     const c10_node *node = &a->nodes[leaf];
     const uint32_t slot = rank(node, &key);
