@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "report.h"
 
 typedef struct reader {
     mr_ctx *ctx;
@@ -181,23 +182,6 @@ mr_status mr_args_parse(mr_ctx *ctx, const mr_command *command, int argc, char *
 /* ---- help -------------------------------------------------------------------------------- */
 
 #define HELP_COLUMN 26 /* where the explanation of an option begins */
-#define HELP_WIDTH 92
-
-static void print_folded(const char *text, size_t column)
-{
-    size_t used = column;
-    while (*text) {
-        const size_t n = strcspn(text, " ");
-        if (used > column && used + 1 + n > HELP_WIDTH) {
-            printf("\n%*s", (int)column, "");
-            used = column;
-        }
-        used += (size_t)printf("%s%.*s", used > column ? " " : "", (int)n, text);
-        text += n;
-        while (*text == ' ') text++;
-    }
-    putchar('\n');
-}
 
 static void print_option(mr_ctx *ctx, char letter, const char *name, const char *argument,
                          const char *help)
@@ -207,7 +191,7 @@ static void print_option(mr_ctx *ctx, char letter, const char *name, const char 
                   letter ? ',' : ' ', name, argument ? argument : "");
     printf("%-*s", HELP_COLUMN, head);
     if (strlen(head) >= HELP_COLUMN) printf("\n%*s", HELP_COLUMN, "");
-    print_folded(help, HELP_COLUMN);
+    puts(mr_fold(ctx, help, HELP_COLUMN));
 }
 
 void mr_args_help(mr_ctx *ctx, const mr_command *command)

@@ -1,14 +1,23 @@
 /* moment -- finds the place of a placement that is worth explaining. */
 #include "explain.h"
 
-/* The first allocation at or behind a command: what the command was done for. */
-static uint32_t storage_behind(const mr_placement *placement, uint32_t command)
+/* The command at or behind one that serves or refuses a request: what the others were for. */
+static uint32_t answer_behind(const mr_placement *placement, uint32_t command)
 {
-    for (uint32_t c = command; c < placement->cmds.n; c++) {
-        const mr_cmd *cmd = &placement->cmds.at[c];
-        if (cmd->kind == MR_BIND || cmd->kind == MR_REFUSE) return cmd->id;
-    }
-    return MR_NONE;
+    while (command < placement->cmds.n && placement->cmds.at[command].kind != MR_BIND
+           && placement->cmds.at[command].kind != MR_REFUSE)
+        command++;
+    return command;
+}
+
+/* The first of the commands that take memory for the same request. */
+static uint32_t first_taking(const mr_placement *placement, uint32_t command)
+{
+    while (command > 0
+           && (placement->cmds.at[command - 1].kind == MR_RESERVE
+               || placement->cmds.at[command - 1].kind == MR_MAP))
+        command--;
+    return command;
 }
 
 static uint32_t iteration_of(const mr_placement *placement, uint32_t command)
@@ -45,12 +54,14 @@ void mr_moment_find(mr_ctx *ctx, const mr_scene *scene, const mr_answer *answer,
     const mr_placement *placement = &answer->placement;
     *out = (mr_moment){.scene = scene, .answer = answer, .oom = placement->refusals > 0};
     const uint32_t command = out->oom ? refusal(placement) : answer->metrics.peak_at;
-    out->storage = storage_behind(placement, command);
-    out->commands = out->oom ? command : command + 1;
+    const uint32_t served = answer_behind(placement, command);
+    const bool known = served < placement->cmds.n;
+    out->storage = known ? placement->cmds.at[served].id : MR_NONE;
     out->at_start = command < placement->start;
     out->iteration = iteration_of(placement, command);
-    if (out->storage != MR_NONE && !out->at_start)
+    if (known && !out->at_start)
         out->event = find_event(&answer->schedule, out->iteration, out->storage);
-    mr_pieces_after(ctx, placement, out->commands, &out->pieces);
+    mr_pieces_after(ctx, placement, first_taking(placement, command), &out->met);
+    mr_pieces_after(ctx, placement, known ? served + 1 : command + 1, &out->left);
     out->makers = mr_makers_new(ctx, &answer->trace);
 }

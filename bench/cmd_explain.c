@@ -4,6 +4,7 @@
  * the same recording and the same capacity.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "compare.h"
@@ -82,26 +83,51 @@ static mr_comparison try_all(mr_ctx *ctx, const mr_args *args, const mr_scene *s
 
 /* ---- what came of it --------------------------------------------------------------------- */
 
-static const char *name_result(const mr_cell *cell)
+static int by_need(const void *a, const void *b)
 {
-    return cell->metrics.refusals ? "out of memory" : "fits";
+    const mr_cell *x = a, *y = b;
+    const uint64_t need_x = x->fit ? x->fit : UINT64_MAX, need_y = y->fit ? y->fit : UINT64_MAX;
+    if (need_x != need_y) return need_x < need_y ? -1 : 1;
+    return strcmp(x->spec->text, y->spec->text);
 }
 
-static void put_tried(mr_ctx *ctx, const mr_moment *m, const mr_comparison *c, mr_sink *sink)
+static const char *name_tried(mr_ctx *ctx, const mr_spec *asked, const mr_spec *spec)
 {
-    static const char *const headings[] = {"tried", "result", "reserved",
-                                           "least memory it fits in"};
-    static const bool left[] = {true, true, false, false};
-    mr_table table = {MR_COUNT(headings), headings, left, {0}};
+    if (strcmp(spec->text, asked->text) == 0)
+        return mr_printf(ctx, "%s   (asked for)", spec->text);
+    if (strcmp(spec->text, "bound") == 0) return "bound   (the least that any placement needs)";
+    return spec->text;
+}
+
+static uint32_t count_fitting(const mr_comparison *c)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->specs; i++)
+        n += c->cells[i].failure.status == MR_OK && !c->cells[i].metrics.refusals;
+    return n;
+}
+
+/* The least demanding first; what cannot work on this recording is left out. */
+static void put_tried(mr_ctx *ctx, const mr_moment *m, const mr_spec *asked,
+                      const mr_comparison *c, mr_sink *sink)
+{
+    static const char *const headings[] = {"tried", "needs", "reserves", "result"};
+    static const bool left[] = {true, false, false, true};
+    mr_table table = {m->oom ? 4 : 3, headings, left, {0}};
+    qsort(c->cells, c->specs, sizeof *c->cells, by_need);
     for (uint32_t i = 0; i < c->specs; i++) {
         const mr_cell *cell = &c->cells[i];
-        if (cell->failure.status != MR_OK) continue; /* it cannot work on this recording */
-        MR_PUSH(ctx, &table.cells, cell->spec->text);
-        MR_PUSH(ctx, &table.cells, name_result(cell));
-        MR_PUSH(ctx, &table.cells, mr_show_bytes(ctx, cell->metrics.peak_reserved));
-        MR_PUSH(ctx, &table.cells, cell->fit ? mr_show_bytes(ctx, cell->fit) : "none found");
+        const bool fits = cell->metrics.refusals == 0;
+        if (cell->failure.status != MR_OK) continue;
+        MR_PUSH(ctx, &table.cells, name_tried(ctx, asked, cell->spec));
+        MR_PUSH(ctx, &table.cells, cell->fit ? mr_show_bytes(ctx, cell->fit) : "-");
+        MR_PUSH(ctx, &table.cells,
+                fits ? mr_show_bytes(ctx, cell->metrics.peak_reserved) : "-");
+        if (m->oom) MR_PUSH(ctx, &table.cells, fits ? "fits" : "out of memory");
     }
-    mr_sink_print(sink, m->oom ? "What would have let it pass\n" : "What would take less\n");
+    if (!m->oom) mr_sink_print(sink, "What others take (each was run)\n");
+    else if (count_fitting(c)) mr_sink_print(sink, "What lets it pass (each was run)\n");
+    else mr_sink_print(sink, "Nothing that was tried lets it pass\n");
     mr_table_text(ctx, &table, "  ", sink);
 }
 
@@ -134,7 +160,7 @@ static mr_status explain(mr_ctx *ctx, const mr_args *args, const mr_scene *scene
     mr_report_moment(ctx, &moment, args, sink);
     choose_candidates(ctx, &scene->trace, spec, &candidates);
     const mr_comparison tried = try_all(ctx, args, scene, &candidates, device);
-    put_tried(ctx, &moment, &tried, sink);
+    put_tried(ctx, &moment, spec, &tried, sink);
     return MR_OK;
 }
 

@@ -78,8 +78,11 @@ static mr_status list_everything(mr_ctx *ctx, mr_sink *sink)
 static void show_param(mr_ctx *ctx, const mr_param *p, int width, mr_sink *sink)
 {
     const char *legal = p->choices ? mr_printf(ctx, " (%s)", p->choices) : "";
-    const char *fallback = p->fallback ? mr_printf(ctx, " (default %s)", p->fallback) : "";
-    mr_sink_print(sink, "  %-*s  %s%s%s\n", width, p->name, p->help, legal, fallback);
+    const bool has_fallback = p->fallback && *p->fallback;
+    const char *fallback = has_fallback ? mr_printf(ctx, " (default %s)", p->fallback) : "";
+    const char *text = mr_printf(ctx, "%s%s%s", p->help, legal, fallback);
+    mr_sink_print(sink, "  %-*s  %s\n", width, p->name,
+                  mr_fold(ctx, text, (uint32_t)width + 4));
 }
 
 static void show_needs(unsigned needs, mr_sink *sink)

@@ -10,11 +10,11 @@ typedef struct mr_moment {
     const mr_answer *answer;
     bool oom;           /* a request was not served; else the peak of reserved memory */
     uint32_t storage;   /* whose request it is, MR_NONE where there is none */
-    uint32_t commands;  /* carried out before it */
     uint32_t event;     /* of the recording */
     uint32_t iteration; /* counted from 0 */
     bool at_start;      /* before the first event */
-    mr_pieces pieces;   /* of the memory held at that moment */
+    mr_pieces met;      /* pieces of the memory that the request met */
+    mr_pieces left;     /* and after it: the peak; the same when it was not served */
     mr_makers *makers;
 } mr_moment;
 

@@ -18,7 +18,7 @@ const char *mr_show_value(mr_ctx *ctx, mr_unit unit, uint64_t value);
 /* ---- tables ------------------------------------------------------------------------------ */
 
 /* Cells are texts; the first column is aligned left, numbers are aligned right.  A heading may
- * have several lines, separated by '\n'. */
+ * have several lines, separated by '\n', and so may a cell of text. */
 typedef struct mr_table {
     uint32_t columns;
     const char *const *headings;
@@ -28,6 +28,9 @@ typedef struct mr_table {
 
 void mr_table_text(mr_ctx *ctx, const mr_table *table, const char *indent, mr_sink *sink);
 void mr_table_markdown(mr_ctx *ctx, const mr_table *table, mr_sink *sink);
+
+/* The text cut into lines between words, to be printed from this column on. */
+const char *mr_fold(mr_ctx *ctx, const char *text, uint32_t column);
 
 /* Text as a field of CSV (RFC 4180) and as a string of JSON, quotes included. */
 void mr_write_csv_field(mr_sink *sink, const char *text);

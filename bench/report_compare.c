@@ -46,13 +46,35 @@ typedef struct layout {
     mr_table table;
     mr_words headings;
     bool limited; /* a column says whether it fits */
+    bool folded;  /* long specs take several lines */
     MR_VEC(const mr_metric *) metrics;
 } layout;
+
+/* A long spec goes on below, cut behind a comma, a plus or the slash. */
+static const char *folded_spec(mr_ctx *ctx, const char *text)
+{
+    enum { WIDTH = 40 };
+    const char *out = "";
+    size_t used = 0;
+    while (*text) {
+        size_t n = strcspn(text, ",+/");
+        if (text[n]) n++;
+        if (used && used + n > WIDTH) {
+            out = mr_printf(ctx, "%s\n  ", out);
+            used = 2;
+        }
+        out = mr_printf(ctx, "%s%.*s", out, (int)n, text);
+        used += n;
+        text += n;
+    }
+    return out;
+}
 
 static void add_row(mr_ctx *ctx, const mr_comparison *c, layout *l, const mr_cell *first,
                     const mr_cell *cell)
 {
-    MR_PUSH(ctx, &l->table.cells, cell->spec->text);
+    MR_PUSH(ctx, &l->table.cells,
+            l->folded ? folded_spec(ctx, cell->spec->text) : cell->spec->text);
     if (l->limited) MR_PUSH(ctx, &l->table.cells, verdict(cell));
     for (uint32_t i = 0; i < l->metrics.n; i++) {
         const mr_metric *m = l->metrics.at[i];
@@ -71,9 +93,11 @@ static bool any_failed(const mr_comparison *c, uint32_t device)
     return false;
 }
 
-static void lay_out(mr_ctx *ctx, const mr_comparison *c, uint32_t device, layout *l)
+static void lay_out(mr_ctx *ctx, const mr_comparison *c, uint32_t device, bool folded,
+                    layout *l)
 {
-    *l = (layout){.limited = c->scene->capacity != UINT64_MAX || any_failed(c, device)};
+    *l = (layout){.folded = folded,
+                  .limited = c->scene->capacity != UINT64_MAX || any_failed(c, device)};
     MR_PUSH(ctx, &l->headings, "spec");
     if (l->limited) MR_PUSH(ctx, &l->headings, "result");
     for (uint32_t i = 0; i < mr_metric_count; i++) {
@@ -121,7 +145,7 @@ static void put_tables(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_si
 {
     layout l;
     for (uint32_t d = 0; d < c->scene->cuda_device_count; d++) {
-        lay_out(ctx, c, d, &l);
+        lay_out(ctx, c, d, !markdown, &l);
         if (d) mr_sink_print(sink, "\n");
         put_title(ctx, c, d, sink);
         if (markdown) mr_table_markdown(ctx, &l.table, sink);

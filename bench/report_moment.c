@@ -60,8 +60,8 @@ static void put_sums(mr_ctx *ctx, const mr_moment *m, mr_sink *sink)
     sum held = {0}, used = {0}, pending = {0}, unused = {0};
     uint64_t asked = 0;
     uint32_t segment = MR_NONE;
-    for (uint32_t i = 0; i < m->pieces.n; i++) {
-        const mr_piece *p = &m->pieces.at[i];
+    for (uint32_t i = 0; i < m->left.n; i++) {
+        const mr_piece *p = &m->left.at[i];
         held.bytes += p->bytes;
         held.n += p->segment != segment;
         segment = p->segment;
@@ -70,7 +70,7 @@ static void put_sums(mr_ctx *ctx, const mr_moment *m, mr_sink *sink)
         else add(&used, p->bytes);
         if (p->storage != MR_NONE) asked += m->answer->trace.storages.at[p->storage].bytes;
     }
-    mr_sink_print(sink, "Memory at that moment\n");
+    mr_sink_print(sink, m->oom ? "Memory at that moment\n" : "Memory once it was served\n");
     if (m->scene->capacity != UINT64_MAX)
         mr_sink_print(sink, "  %-28s %12s\n", "to be had",
                       mr_show_bytes(ctx, m->scene->capacity));
@@ -119,8 +119,8 @@ static int by_largest(const void *a, const void *b)
 static groups free_groups(mr_ctx *ctx, const mr_moment *m)
 {
     groups list = {0};
-    for (uint32_t i = 0; i < m->pieces.n; i++) {
-        const mr_piece *p = &m->pieces.at[i];
+    for (uint32_t i = 0; i < m->met.n; i++) {
+        const mr_piece *p = &m->met.at[i];
         if (p->storage != MR_NONE) continue;
         add(&group_of(ctx, &list, &m->answer->placement.segments.at[p->segment])->sum,
             p->bytes);
@@ -161,8 +161,8 @@ static void put_classes(mr_ctx *ctx, const mr_moment *m, mr_sink *sink)
     mr_table table = {MR_COUNT(headings), headings, NULL, {0}};
     for (size_t c = 0; c < MR_COUNT(classes); c++) {
         sum s = {0};
-        for (uint32_t i = 0; i < m->pieces.n; i++) {
-            const mr_piece *p = &m->pieces.at[i];
+        for (uint32_t i = 0; i < m->met.n; i++) {
+            const mr_piece *p = &m->met.at[i];
             if (p->storage == MR_NONE && p->bytes < classes[c].below
                 && (!c || p->bytes >= classes[c - 1].below))
                 add(&s, p->bytes);
@@ -195,7 +195,7 @@ static void put_verdict(mr_ctx *ctx, const mr_moment *m, const groups *list, mr_
     const char *whose = m->answer->trace.streams.n > 1 ? " of its stream" : "";
     const char *need = mr_show_bytes(ctx, s->bytes);
     if (!own)
-        mr_sink_print(sink, "  It needs %s in one piece; no free piece%s was left.\n", need,
+        mr_sink_print(sink, "  It needs %s in one piece; there was no free piece%s.\n", need,
                       whose);
     else if (own < s->bytes)
         mr_sink_print(sink, "  It needs %s in one piece; the largest free piece%s has %s.\n",
@@ -207,6 +207,18 @@ static void put_verdict(mr_ctx *ctx, const mr_moment *m, const groups *list, mr_
                       need, whose, mr_show_bytes(ctx, own));
 }
 
+/* Nor from the device: what it had left. */
+static void put_device(mr_ctx *ctx, const mr_moment *m, mr_sink *sink)
+{
+    uint64_t held = 0;
+    if (!m->oom || m->storage == MR_NONE || m->scene->capacity == UINT64_MAX) return;
+    for (uint32_t i = 0; i < m->met.n; i++) held += m->met.at[i].bytes;
+    const uint64_t left = m->scene->capacity > held ? m->scene->capacity - held : 0;
+    const bool enough = left >= m->answer->trace.storages.at[m->storage].bytes;
+    mr_sink_print(sink, "  The device had %s left: %s.\n", mr_show_bytes(ctx, left),
+                  enough ? "less than the segment the strategy takes for it" : "too little");
+}
+
 static void put_free(mr_ctx *ctx, const mr_moment *m, mr_sink *sink)
 {
     static const char *const headings[] = {"free memory of", "pieces", "together", "largest"};
@@ -214,6 +226,7 @@ static void put_free(mr_ctx *ctx, const mr_moment *m, mr_sink *sink)
     const groups list = free_groups(ctx, m);
     mr_sink_print(sink, "Why free memory did not serve it\n");
     put_verdict(ctx, m, &list, sink);
+    put_device(ctx, m, sink);
     mr_sink_print(sink, "\n");
     if (!list.n) return;
     for (uint32_t i = 0; i < list.n; i++) {
@@ -247,12 +260,12 @@ static int by_unused(const void *a, const void *b)
 static pinneds find_pinned(mr_ctx *ctx, const mr_moment *m)
 {
     pinneds list = {0};
-    for (uint32_t i = 0, end; i < m->pieces.n; i = end) {
+    for (uint32_t i = 0, end; i < m->left.n; i = end) {
         pinned p = {.first = i};
-        for (end = i; end < m->pieces.n && m->pieces.at[end].segment == m->pieces.at[i].segment;
+        for (end = i; end < m->left.n && m->left.at[end].segment == m->left.at[i].segment;
              end++)
-            add(m->pieces.at[end].storage == MR_NONE ? &p.unused : &p.used,
-                m->pieces.at[end].bytes);
+            add(m->left.at[end].storage == MR_NONE ? &p.unused : &p.used,
+                m->left.at[end].bytes);
         p.n = end - i;
         if (p.used.n && p.unused.n) MR_PUSH(ctx, &list, p);
     }
@@ -266,7 +279,7 @@ static void put_holders(mr_ctx *ctx, const mr_moment *m, const pinned *p, mr_sin
     enum { SHOWN = 3 };
     const mr_piece *shown[SHOWN] = {NULL};
     for (uint32_t i = p->first; i < p->first + p->n; i++) {
-        const mr_piece *piece = &m->pieces.at[i];
+        const mr_piece *piece = &m->left.at[i];
         if (piece->storage == MR_NONE) continue;
         for (int k = 0; k < SHOWN; k++) {
             if (shown[k] && shown[k]->bytes >= piece->bytes) continue;
@@ -300,7 +313,7 @@ static void put_pinned(mr_ctx *ctx, const mr_moment *m, const mr_args *args, mr_
     const uint32_t most = args->top < 5 ? (uint32_t)args->top : 5;
     for (uint32_t i = 0; i < list.n && i < most; i++) {
         const pinned *p = &list.at[i];
-        const mr_segment *s = &m->answer->placement.segments.at[m->pieces.at[p->first].segment];
+        const mr_segment *s = &m->answer->placement.segments.at[m->left.at[p->first].segment];
         mr_sink_print(sink, "    segment at 0x%" PRIx64 ": %s free in %s, %s in use by %s\n",
                       s->address, mr_show_bytes(ctx, p->unused.bytes),
                       mr_show_count(ctx, p->unused.n, "piece", "pieces"),

@@ -50,7 +50,7 @@ static uint32_t *column_widths(mr_ctx *ctx, const mr_table *table)
     for (uint32_t i = 0; i < table->columns; i++) widths[i] = widest_line(table->headings[i]);
     for (uint32_t i = 0; i < table->cells.n; i++) {
         const char *cell = table->cells.at[i];
-        const uint32_t width = width_of(cell, strlen(cell));
+        const uint32_t width = widest_line(cell);
         if (width > widths[i % table->columns]) widths[i % table->columns] = width;
     }
     return widths;
@@ -61,50 +61,51 @@ static bool is_left(const mr_table *table, uint32_t column)
     return table->left ? table->left[column] : column == 0;
 }
 
-/* One field of a line; the last one leaves no blanks behind it. */
-static void put_field(const mr_table *table, uint32_t column, uint32_t width, const char *text,
-                      size_t n, mr_sink *sink)
+/* One line of a row.  Blanks wait for the text behind them, so that no line ends with some. */
+static void put_line(const mr_table *table, const uint32_t *widths, const char *const *cells,
+                     const uint32_t *line, const char *indent, mr_sink *sink)
 {
-    const uint32_t used = width_of(text, n);
-    const int pad = (int)(width > used ? width - used : 0);
-    const bool left = is_left(table, column), last = column + 1 == table->columns;
-    if (column) mr_sink_print(sink, "%*s", GAP, "");
-    if (!left) mr_sink_print(sink, "%*s", pad, "");
-    mr_sink_write(sink, text, n);
-    if (left && !last) mr_sink_print(sink, "%*s", pad, "");
+    uint32_t blanks = 0;
+    mr_sink_print(sink, "%s", indent);
+    for (uint32_t i = 0; i < table->columns; i++) {
+        size_t n = 0;
+        const char *text = line[i] == MR_NONE ? "" : line_of(cells[i], line[i], &n);
+        const uint32_t pad = widths[i] - width_of(text, n);
+        if (!is_left(table, i)) blanks += pad;
+        if (n) {
+            mr_sink_print(sink, "%*s", (int)blanks, "");
+            mr_sink_write(sink, text, n);
+            blanks = 0;
+        }
+        if (is_left(table, i)) blanks += pad;
+        blanks += GAP;
+    }
+    mr_sink_print(sink, "\n");
 }
 
-static void put_headings(const mr_table *table, const uint32_t *widths, const char *indent,
-                         mr_sink *sink)
+/* A row is as high as its highest cell.  Headings stand at its bottom, other texts at its top.
+ */
+static void put_row(mr_ctx *ctx, const mr_table *table, const uint32_t *widths,
+                    const char *const *cells, bool heading, const char *indent, mr_sink *sink)
 {
-    uint32_t lines = 0;
+    uint32_t *line = MR_NEW_N(ctx, uint32_t, table->columns), lines = 1;
     for (uint32_t i = 0; i < table->columns; i++)
-        if (lines_in(table->headings[i]) > lines) lines = lines_in(table->headings[i]);
-    for (uint32_t line = 0; line < lines; line++) {
-        mr_sink_print(sink, "%s", indent);
+        if (lines_in(cells[i]) > lines) lines = lines_in(cells[i]);
+    for (uint32_t at = 0; at < lines; at++) {
         for (uint32_t i = 0; i < table->columns; i++) {
-            const uint32_t blank =
-                lines - lines_in(table->headings[i]); /* stand at the bottom */
-            size_t n = 0;
-            const char *text = "";
-            if (line >= blank) text = line_of(table->headings[i], line - blank, &n);
-            put_field(table, i, widths[i], text, n, sink);
+            const uint32_t above = heading ? lines - lines_in(cells[i]) : 0;
+            line[i] = at < above ? MR_NONE : at - above;
         }
-        mr_sink_print(sink, "\n");
+        put_line(table, widths, cells, line, indent, sink);
     }
 }
 
 void mr_table_text(mr_ctx *ctx, const mr_table *table, const char *indent, mr_sink *sink)
 {
     const uint32_t *widths = column_widths(ctx, table);
-    put_headings(table, widths, indent, sink);
-    for (uint32_t i = 0; i < table->cells.n; i++) {
-        const char *cell = table->cells.at[i];
-        const uint32_t column = i % table->columns;
-        if (column == 0) mr_sink_print(sink, "%s", indent);
-        put_field(table, column, widths[column], cell, strlen(cell), sink);
-        if (column + 1 == table->columns) mr_sink_print(sink, "\n");
-    }
+    put_row(ctx, table, widths, table->headings, true, indent, sink);
+    for (uint32_t i = 0; i < table->cells.n; i += table->columns)
+        put_row(ctx, table, widths, table->cells.at + i, false, indent, sink);
 }
 
 static void put_markdown(mr_sink *sink, const char *text)
@@ -157,4 +158,29 @@ void mr_write_json_string(mr_sink *sink, const char *text)
         else mr_sink_write(sink, text, 1);
     }
     mr_sink_print(sink, "\"");
+}
+
+/* ---- folding ----------------------------------------------------------------------------- */
+
+#define PAGE 92 /* last column of folded text */
+
+const char *mr_fold(mr_ctx *ctx, const char *text, uint32_t column)
+{
+    const char *out = "";
+    uint32_t used = column;
+    while (*text) {
+        const size_t n = strcspn(text, " ");
+        const bool first = used == column;
+        const bool next = !first && used + 1 + width_of(text, n) > PAGE;
+        if (next) used = column;
+        out = mr_printf(ctx, "%s%s%*s%.*s", out,
+                        next    ? "\n"
+                        : first ? ""
+                                : " ",
+                        next ? (int)column : 0, "", (int)n, text);
+        used += (first || next ? 0 : 1) + width_of(text, n);
+        text += n;
+        while (*text == ' ') text++;
+    }
+    return out;
 }
