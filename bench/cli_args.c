@@ -144,7 +144,7 @@ static bool is_help(const char *word)
 static mr_status check_words(mr_ctx *ctx, const mr_command *command, const mr_words *words)
 {
     if (words->n < command->words_min)
-        return mr_fail(ctx, MR_EUSAGE, "%s needs more: memreuse %s %s", command->name,
+        return mr_fail(ctx, MR_EUSAGE, "%s lacks an argument: memreuse %s %s", command->name,
                        command->name, command->usage);
     if (words->n > command->words_max)
         return mr_fail(ctx, MR_EUSAGE, "%s does not expect '%s': memreuse %s %s", command->name,
