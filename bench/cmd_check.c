@@ -261,7 +261,7 @@ static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *
                        "'%s' does not say what the allocator of device %" PRIu32 " did",
                        scene->trace.name, device);
     mr_question question = mr_scene_question(scene, spec, device);
-    question.as_recorded = true;
+    question.as_recorded = question.go_on = true;
     question.capacity = choose_capacity(ctx, args, history, sink);
     if (!is_in_range(history, question.capacity, sink)) {
         *exact = false;

@@ -26,18 +26,22 @@ static int widest_name(void)
 static void list_strategies(mr_sink *sink)
 {
     mr_sink_print(sink,
-                  "strategies (rewrites change what a step computes, placements where its "
-                  "memory lies)\n");
-    for (size_t i = 0; mr_strategies[i]; i++)
-        mr_sink_print(sink, "  %-*s  %-9s  %s\n", widest_name(), mr_strategies[i]->name,
+                  "strategies: rewrites change what a step does, placements where its memory "
+                  "lies\n");
+    for (size_t i = 0; mr_strategies[i]; i++) {
+        const char *family = mr_strategy_families[i];
+        const bool new = i == 0 || strcmp(family, mr_strategy_families[i - 1]) != 0;
+        if (new) mr_sink_print(sink, "  %s\n", family);
+        mr_sink_print(sink, "    %-*s  %-9s  %s\n", widest_name(), mr_strategies[i]->name,
                       kind_of(mr_strategies[i]), mr_strategies[i]->summary);
+    }
 }
 
 static void list_formats(mr_sink *sink)
 {
-    mr_sink_print(sink, "formats of recordings (told by content)\n");
+    mr_sink_print(sink, "formats of recordings, told by content\n");
     for (size_t i = 0; mr_formats[i]; i++)
-        mr_sink_print(sink, "  %-*s  %s\n", widest_name(), mr_formats[i]->name,
+        mr_sink_print(sink, "    %-*s  %s\n", widest_name(), mr_formats[i]->name,
                       mr_formats[i]->summary);
 }
 
@@ -68,7 +72,7 @@ static mr_status list_everything(mr_ctx *ctx, mr_sink *sink)
     mr_sink_print(sink, "\n");
     list_formats(sink);
     mr_sink_print(sink,
-                  "\ndevices (memreuse list devices shows %" PRIu32 " with their memory)\n", n);
+                  "\ndevices: memreuse list devices shows %" PRIu32 " with their memory\n", n);
     mr_sink_print(sink, "\nmemreuse list NAME says more about one of them.\n");
     return MR_OK;
 }

@@ -41,7 +41,7 @@ mr_status mr_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer *answe
         .total = device->memory,
         .granularity = device->granularity ? device->granularity : 1,
         .addresses = question->as_recorded ? answer->schedule.history : NULL,
-        .first_refusal_ends = true,
+        .first_refusal_ends = !question->go_on,
         .out = &answer->placement,
     };
     MR_TRY(spec->place.strategy->place(ctx, spec->place.params, &answer->schedule, &placer));

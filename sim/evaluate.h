@@ -17,6 +17,7 @@ typedef struct mr_question {
      * to compare with what really happened.  Else the allocator begins empty and the storages
      * live before the first event are its first requests. */
     bool as_recorded;
+    bool go_on; /* past requests that are not served, like a program that catches the error */
 } mr_question;
 
 typedef struct mr_answer {
