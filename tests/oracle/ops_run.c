@@ -1,11 +1,12 @@
 /* ops_run -- feeds a script of operations to the model of PyTorch's caching allocator.
  *
- *     ops_run [--version V] SCRIPT        "-" reads standard input
+ *     ops_run [--version V] [--adopt N] SCRIPT        "-" reads standard input
  *
  * The language and the output are those of ptdriver.cpp, which drives the real allocator, less
  * the lines about the device; so the two can be compared with diff.  The device is fake_device.c.
- * --adopt N hands the state over to a second allocator before line N and continues with that,
- * which must not show.
+ * With --adopt N a second allocator takes over what the first holds before line N, or as soon as no
+ * free is pending, and continues; only sums, peaks and numbers of calls may show it.  Scripts that
+ * use pools or collect garbage are beyond that: holders and ages are not part of a snapshot.
  */
 #include "fake_device.h"
 
@@ -30,6 +31,8 @@ typedef struct runner {
     uint32_t names_n, names_cap;
     uint32_t traced; /* events of the trace that were printed */
     bool quiet, over;
+    unsigned adopt_at; /* line, 0 for never */
+    double fraction;   /* memory fraction set last, negative for none */
     char word[4][256]; /* of the line at hand: operation and arguments */
     char result[600];
 } runner;
@@ -196,7 +199,8 @@ static void do_conf(runner *r)
 
 static void do_fraction(runner *r)
 {
-    unless(r, c10_set_memory_fraction(r->allocator, strtod(r->word[1], NULL)));
+    r->fraction = strtod(r->word[1], NULL);
+    unless(r, c10_set_memory_fraction(r->allocator, r->fraction));
 }
 
 static void do_alloc(runner *r)
@@ -417,11 +421,56 @@ static mr_status start(runner *r, FILE *script)
     return status;
 }
 
+/* ---- taking over ---------------------------------------------------------------------------- */
+
+static bool pending(const c10_segments *segments)
+{
+    for (uint32_t i = 0; i < segments->n; i++)
+        for (uint32_t k = 0; k < segments->at[i].pieces.n; k++)
+            if (segments->at[i].pieces.at[k].state == C10_PENDING_FREE) return true;
+    return false;
+}
+
+static void rename_blocks(runner *r, const c10_segments *segments)
+{
+    for (uint32_t n = 0; n < r->names_cap; n++) {
+        named *name = &r->names[n];
+        for (uint32_t i = 0; name->live && i < segments->n; i++) {
+            const c10_segment *s = &segments->at[i];
+            if (name->address < s->address || name->address - s->address >= s->total) continue;
+            for (uint32_t k = 0; k < s->pieces.n; k++)
+                if (s->pieces.at[k].address == name->address) name->block = s->pieces.at[k].block;
+        }
+    }
+}
+
+static void adopt(runner *r)
+{
+    c10_segments segments;
+    c10_snapshot(r->allocator, &r->ctx, &segments);
+    r->device.trace.n--; /* of that snapshot, which no script asked for */
+    if (pending(&segments)) {
+        r->adopt_at++;
+        return;
+    }
+    const c10_device calls = fake_device_calls(&r->device);
+    c10_allocator *next = c10_new(&r->ctx, &calls, r->version, c10_configured(r->allocator));
+    if (r->fraction >= 0) c10_set_memory_fraction(next, r->fraction);
+    if (c10_adopt(next, &segments) != MR_OK) {
+        printf("%s\n", r->ctx.failure.text);
+        r->over = true;
+        return;
+    }
+    rename_blocks(r, &segments);
+    r->allocator = next;
+}
+
 static void run_script(runner *r, FILE *script)
 {
     static char line[1 << 16];
     for (unsigned n = 1; !r->over && fgets(line, sizeof line, script); n++) {
         line[strcspn(line, "\n")] = 0;
+        if (n == r->adopt_at) adopt(r);
         run_line(r, n, line);
     }
 }
@@ -440,7 +489,7 @@ static FILE *open_script(const char *path)
 
 static int usage(void)
 {
-    fprintf(stderr, "usage: ops_run [--version V] SCRIPT\n");
+    fprintf(stderr, "usage: ops_run [--version V] [--adopt N] SCRIPT\n");
     return 2;
 }
 
@@ -448,10 +497,13 @@ int main(int argc, char **argv)
 {
     static runner r;
     r.version = C10_NEWEST;
+    r.fraction = -1;
     const char *path = NULL;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--version") && i + 1 < argc) {
             if (sscanf(argv[++i], "%u.%u", &r.version.major, &r.version.minor) != 2) return usage();
+        } else if (!strcmp(argv[i], "--adopt") && i + 1 < argc) {
+            r.adopt_at = (unsigned)atoi(argv[++i]);
         } else if (path) {
             return usage();
         } else {

@@ -220,7 +220,9 @@ typedef struct c10_segment { /* one segment, or one mapped stretch of an expanda
     uint32_t stream;
     bool large, expandable;
     uint64_t reserved_at, reserved; /* addresses reserved for an expandable one; 0 otherwise */
-    uint64_t pool; /* id of the private pool, 0 for the default */
+    uint64_t page; /* of an expandable one; for c10_adopt 0 means what the options say */
+    uint64_t pool;  /* id of the private pool, 0 for the default */
+    uint32_t order; /* older segments have lower numbers; equal where nobody knows */
     MR_VEC(c10_piece) pieces; /* ascending, tiling the segment */
 } c10_segment;
 
@@ -234,7 +236,8 @@ void c10_snapshot(c10_allocator *a, mr_ctx *ctx, c10_segments *out);
  * Options are those configured before.  Mapped stretches of expandable segments must be given
  * with the reservation they lie in.  A pending free waits for an event that is recorded now.  A
  * private pool that does not exist gets one holder.  Statistics start from what is there,
- * with nothing allocated or freed yet.  MR_EINPUT when the pieces do not tile their segment,
+ * with nothing allocated or freed yet.  What no snapshot shows is not there afterwards: streams
+ * recorded for live blocks, ages for the garbage collection, reservations without a page.  MR_EINPUT when the pieces do not tile their segment,
  * overlap, or could not have come about (sizes that are no multiples of 512, two free
  * neighbours). */
 mr_status c10_adopt(c10_allocator *a, c10_segments *segments);

@@ -26,7 +26,7 @@ static void complete(c10_allocator *a, uint32_t b)
     else c10_lower(&a->inactive_split_bytes, large, absorbed.bytes);
 }
 
-static void append_event(c10_allocator *a, uint32_t stream, uint32_t block)
+void c10_event_append(c10_allocator *a, uint32_t stream, uint32_t block)
 {
     while (a->queues.n <= stream) MR_PUSH(a->ctx, &a->queues, (c10_queue){.head = 0});
     c10_queue *queue = &a->queues.at[stream];
@@ -52,7 +52,7 @@ static void record_events(c10_allocator *a, uint32_t b, bool skip_captured)
     for (uint32_t use = a->blocks[b].uses; use != MR_NONE; use = next) {
         next = a->uses.at[use].next;
         if (!skip_captured || !a->uses.at[use].captured)
-            append_event(a, a->uses.at[use].stream, b);
+            c10_event_append(a, a->uses.at[use].stream, b);
         drop_use(a, use);
     }
     a->blocks[b].uses = MR_NONE;

@@ -1,6 +1,6 @@
 /* c10_internal.h -- what the files of the allocator's model share.
  *
- *     c10_options   PYTORCH_CUDA_ALLOC_CONF, and what releases differ in
+ *     c10_options   PYTORCH_CUDA_ALLOC_CONF, and what releases differ in; c10_words cuts it
  *     c10_tree      ordered sets of blocks: free ones by size, holes by address
  *     c10_blocks    the array of blocks, joining and splitting them
  *     c10_malloc    one request: rounding, search, the ladder of last resorts
@@ -9,7 +9,8 @@
  *     c10_release   giving memory back to the device, garbage collection
  *     c10_pools     the default pools and private ones
  *     c10_stats     statistics
- *     c10_snapshot  showing the state, and starting from one
+ *     c10_snapshot  showing the state
+ *     c10_adopt     starting from one that was shown
  *
  * Blocks, sets, pools and expandable segments are addressed by index; arrays grow, so a pointer
  * into one is good only until the next call that may add to it.
@@ -289,10 +290,16 @@ void c10_complete_deferred(c10_allocator *a, uint32_t pool); /* MR_NONE for all 
 /* Waits for every open event of blocks of a pool, MR_NONE for all, and completes the frees. */
 mr_status c10_wait_for_events(c10_allocator *a, uint32_t pool);
 
+/* Records an event on a foreign stream of a freed block. */
+void c10_event_append(c10_allocator *a, uint32_t stream, uint32_t block);
+
 /* c10_release */
 bool c10_release_available(c10_allocator *a, uint32_t set, uint64_t size);
 mr_status c10_release_cached(c10_allocator *a);
 void c10_collect(c10_allocator *a);
+
+/* c10_snapshot: the order of segments, for qsort */
+int c10_by_address(const void *one, const void *other);
 
 static inline bool c10_collects(const c10_allocator *a)
 {

@@ -1,4 +1,4 @@
-/* c10_snapshot -- showing the state, and starting from one that was shown. */
+/* c10_snapshot -- showing the state. */
 #include "c10_internal.h"
 
 #include <stdlib.h>
@@ -25,11 +25,12 @@ static c10_segment segment_from(const c10_allocator *a, mr_ctx *ctx, uint32_t b)
     const c10_block *head = &a->blocks[b];
     const c10_set *set = &a->sets.at[head->set];
     c10_segment segment = {.address = head->address, .stream = set->stream, .large = set->large,
-                           .expandable = head->expandable != MR_NONE,
+                           .expandable = head->expandable != MR_NONE, .order = head->order,
                            .pool = a->pools.at[set->pool].id};
     if (segment.expandable) {
         segment.reserved_at = a->expandables.at[head->expandable].base;
         segment.reserved = a->expandables.at[head->expandable].size;
+        segment.page = a->expandables.at[head->expandable].page;
     }
     for (; mapped(a, b); b = a->blocks[b].next) {
         const c10_piece piece = piece_of(a, b);
@@ -54,7 +55,7 @@ static void name_streams(const c10_allocator *a, uint32_t *waits_for)
         waits_for[a->deferred.at[i]] = a->uses.at[a->blocks[a->deferred.at[i]].uses].stream;
 }
 
-static int by_address(const void *one, const void *other)
+int c10_by_address(const void *one, const void *other)
 {
     const uint64_t x = ((const c10_segment *)one)->address;
     const uint64_t y = ((const c10_segment *)other)->address;
@@ -72,7 +73,7 @@ void c10_snapshot(c10_allocator *a, mr_ctx *ctx, c10_segments *out)
         active += segment.active;
         MR_PUSH(ctx, out, segment);
     }
-    if (out->n) qsort(out->at, out->n, sizeof *out->at, by_address);
+    if (out->n) qsort(out->at, out->n, sizeof *out->at, c10_by_address);
     uint32_t *waits_for = MR_NEW_N(ctx, uint32_t, a->blocks_n + 1);
     name_streams(a, waits_for);
     for (uint32_t i = 0; i < out->n; i++)
