@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "format.h"
+#include "report.h"
 #include "strategies.h"
 
 #define ASSUMED_DEVICE                                                                         \
@@ -102,13 +103,33 @@ static mr_status choose_device(mr_ctx *ctx, const mr_args *args, mr_scene *scene
     return MR_OK;
 }
 
+static mr_status read_recording(mr_ctx *ctx, const mr_args *args, mr_trace *out)
+{
+    const mr_read_options options = {strcmp(args->ends, "inclusive") == 0, args->reader};
+    mr_watch *watch = mr_watch_new(ctx, 1);
+    mr_watch_attach(watch, ctx, 0, args->words.at[0]);
+    const mr_status status = mr_recording_read(ctx, args->words.at[0], &options, out);
+    mr_watch_done(watch, 0);
+    mr_watch_finish(watch);
+    return status;
+}
+
+mr_status mr_scene_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer *answer)
+{
+    mr_watch *watch = mr_watch_new(ctx, 1);
+    mr_watch_attach(watch, ctx, 0, question->spec->text);
+    const mr_status status = mr_evaluate(ctx, question, answer);
+    mr_watch_done(watch, 0);
+    mr_watch_finish(watch);
+    return status;
+}
+
 mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out)
 {
     *out =
         (mr_scene){.iterations = (uint32_t)args->iterations, .as_recorded = args->as_recorded};
     MR_TRY(choose_device(ctx, args, out));
-    const mr_read_options options = {strcmp(args->ends, "inclusive") == 0, args->reader};
-    MR_TRY(mr_recording_read(ctx, args->words.at[0], &options, &out->trace));
+    MR_TRY(read_recording(ctx, args, &out->trace));
     MR_TRY(cut(ctx, args, &out->trace));
     return choose_cuda_devices(ctx, args, out);
 }

@@ -268,7 +268,7 @@ static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *
         return MR_OK;
     }
     mr_answer answer;
-    MR_TRY(mr_evaluate(ctx, &question, &answer));
+    MR_TRY(mr_scene_evaluate(ctx, &question, &answer));
     const check c = {ctx, &scene->trace, history, &answer.placement, sink};
     if (compare_commands(&c) && compare_blocks(&c)) put_exact(&c);
     else *exact = false;

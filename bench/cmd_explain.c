@@ -154,7 +154,7 @@ static mr_status explain(mr_ctx *ctx, const mr_args *args, const mr_scene *scene
     mr_answer *answer = MR_NEW(ctx, mr_answer);
     mr_moment moment;
     specs candidates = {0};
-    MR_TRY(mr_evaluate(ctx, &question, answer));
+    MR_TRY(mr_scene_evaluate(ctx, &question, answer));
     mr_moment_find(ctx, scene, answer, &moment);
     put_title(ctx, &moment, spec, device, sink);
     mr_report_moment(ctx, &moment, args, sink);

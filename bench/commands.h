@@ -28,6 +28,8 @@ typedef struct mr_args {
     const char *ends;         /* exclusive, inclusive */
     const char *reader;       /* name of a format of recordings; NULL: told by content */
     uint64_t top;             /* length of lists */
+    const char *axis;         /* events, time; NULL: what suits the recording */
+    const char *colour;       /* size, role, stack, stream; NULL: likewise */
 } mr_args;
 
 typedef enum mr_option_type {
@@ -110,7 +112,7 @@ typedef struct mr_command {
     void (*help)(mr_ctx *ctx); /* prints more to the end of its help; may be NULL */
 } mr_command;
 
-#define MR_COMMANDS(X) X(list) X(info) X(compare) X(explain) X(check) X(convert)
+#define MR_COMMANDS(X) X(list) X(info) X(compare) X(explain) X(check) X(convert) X(plot)
 
 #define X(name) extern const mr_command mr_command_##name;
 MR_COMMANDS(X)
@@ -144,6 +146,8 @@ typedef struct mr_scene {
     bool as_recorded; /* begin with the state that the recorded allocator had */
 } mr_scene;
 
+/* mr_evaluate with progress on a terminal. */
+mr_status mr_scene_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer *answer);
 /* Reads FILE (args->words.at[0]), cuts it, looks up the device. */
 mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out);
 /* Parses one spec against the built-in strategies. */

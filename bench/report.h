@@ -57,7 +57,7 @@ void mr_report_failure(FILE *stream, const mr_failure *failure);
 typedef struct mr_watch mr_watch;
 mr_watch *mr_watch_new(mr_ctx *ctx, uint32_t parts);
 void mr_watch_attach(mr_watch *watch, mr_ctx *ctx, uint32_t part, const char *label);
-void mr_watch_done(mr_watch *watch, uint32_t part);
+void mr_watch_done(mr_watch *watch, uint32_t part); /* its context is watched no longer */
 void mr_watch_finish(mr_watch *watch); /* wipes the line */
 
 #endif

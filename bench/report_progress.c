@@ -12,6 +12,7 @@
 
 typedef struct part {
     mr_watch *watch;
+    mr_ctx *ctx; /* that reports it */
     const char *label;
     double done;
 } part;
@@ -74,6 +75,7 @@ void mr_watch_attach(mr_watch *watch, mr_ctx *ctx, uint32_t index, const char *l
     part *p = &watch->parts[index];
     pthread_mutex_lock(&watch->lock);
     p->watch = watch;
+    p->ctx = ctx;
     p->label = label;
     pthread_mutex_unlock(&watch->lock);
     ctx->progress = advance;
@@ -82,7 +84,9 @@ void mr_watch_attach(mr_watch *watch, mr_ctx *ctx, uint32_t index, const char *l
 
 void mr_watch_done(mr_watch *watch, uint32_t index)
 {
-    advance(&watch->parts[index], "", 1);
+    part *p = &watch->parts[index];
+    advance(p, "", 1);
+    p->ctx->progress = NULL;
 }
 
 void mr_watch_finish(mr_watch *watch)
