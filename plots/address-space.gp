@@ -1,8 +1,9 @@
 # address-space.gp -- who lives where in device memory, and when; panels side by side, same scales.
 #
-# Columns of DATA: what (held, block, part), panel, x0, x1, y0, y1, hue, shade.  `held` is memory held
-# from the device; a `block` was given to one storage; a `part` stands for blocks too small to be
-# seen alone and is as strong as the share of its surface, `shade` percent, that they take.
+# Columns of DATA: what, panel, x0, x1, y0, y1, hue, shade.  A `segment` is memory held from the
+# device, a `block` was given to one storage, both with outlines; `held` and `part` are the same
+# where they are too small for outlines, or several that are too small to be seen alone: then they
+# are as strong as the share of their surface, `shade` percent, that is really taken.
 DATA = ARG1
 OUT = ARG2
 load ARG0[:strlen(ARG0) - strlen("address-space.gp")]."style.gp"
@@ -16,7 +17,7 @@ columns = panels == 1 ? 1 : 2
 rows = (panels + columns - 1) / columns
 above = 128 # pixels: titles, a panel, between panels, axis and legend and caption
 each = rows == 1 ? 460 : 340
-between = 60
+between = 92
 gap = 40
 below = 102 + 22 * legend_rows + 18 * caption_rows
 high = above + rows * each + (rows - 1) * between + below
@@ -27,11 +28,15 @@ column_of(p) = (p - 1) % columns
 left_of(p) = 80 + column_of(p) * (across + gap)
 top_of(p) = above + row_of(p) * (each + between)
 
-# A colour mixed with that of held memory, as far as the share of the surface demands.
+# A colour mixed with what lies below, as far as the share of the surface demands.
 channel(c, shift) = (c >> shift) & 255
-mixed(c, share, shift) = int(channel(c, shift) * share + channel(held, shift) * (1 - share)) << shift
-mix(c, share) = mixed(c, share, 16) | mixed(c, share, 8) | mixed(c, share, 0)
-colour(none) = column("hue") < 1 ? held : mix(hue[int(column("hue"))], column("shade") / 100.0)
+mixed(c, below, share, shift) = \
+    int(channel(c, shift) * share + channel(below, shift) * (1 - share)) << shift
+mix(c, below, share) = mixed(c, below, share, 16) | mixed(c, below, share, 8) \
+                     | mixed(c, below, share, 0)
+share(none) = column("shade") / 100.0
+colour(none) = column("hue") < 1 ? mix(held, paper, share(0)) \
+                                 : mix(hue[int(column("hue"))], held, share(0))
 
 eval canvas(high)
 set output OUT
@@ -53,7 +58,7 @@ do for [p = 1:panels] {
     set bmargin at screen py(top_of(p) + each)
     set label 1 panel_text[p] at screen px(left_of(p)), screen py(top_of(p) - 34) textcolor rgb ink
     set label 2 panel_note[p] at screen px(left_of(p)), screen py(top_of(p) - 14) font ",14" \
-        textcolor rgb dim
+        textcolor rgb note_colour(panel_note[p])
     set format x "%.0f"
     set xlabel (row_of(p) == rows - 1 ? x_text : "") textcolor rgb ink
     set format y (column_of(p) == 0 ? "%.4g" : "")
@@ -63,17 +68,19 @@ do for [p = 1:panels] {
         eval heading
         eval legend
     }
-    plot DATA using (x0("held")):(y0(0)):"x0":"x1":(y0(0)):(y1(0)) \
+    plot DATA using (x0("held")):(y0(0)):"x0":"x1":(y0(0)):(y1(0)):(colour(0)) \
+             with boxxyerror linecolor rgb variable, \
+         DATA using (x0("segment")):(y0(0)):"x0":"x1":(y0(0)):(y1(0)) \
              with boxxyerror linecolor rgb held fillcolor rgb held, \
          DATA using (x0("part")):(y0(0)):"x0":"x1":(y0(0)):(y1(0)):(colour(0)) \
              with boxxyerror linecolor rgb variable, \
          DATA using (x0("block")):(y0(0)):"x0":"x1":(y0(0)):(y1(0)):(colour(0)) \
              with boxxyerror linecolor rgb variable, \
          DATA using (x1("block")):(y0(0)):(0):(y1(0) - y0(0)) \
-             with vectors nohead linecolor rgb "white" linewidth 0.6, \
+             with vectors nohead linecolor rgb paper linewidth 0.6, \
          DATA using (x0("block")):(y1(0)):(column("x1") - column("x0")):(0) \
-             with vectors nohead linecolor rgb "white" linewidth 0.6, \
-         DATA using (x0("held")):(y0(0)):"x0":"x1":(y0(0)):(y1(0)) \
-             with boxxyerror fillstyle empty border linecolor rgb "#777777" linewidth 0.5
+             with vectors nohead linecolor rgb paper linewidth 0.6, \
+         DATA using (x0("segment")):(y0(0)):"x0":"x1":(y0(0)):(y1(0)) \
+             with boxxyerror linecolor rgb 0x777777 linewidth 0.5 fillstyle empty border
 }
 unset multiplot

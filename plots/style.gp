@@ -14,8 +14,10 @@ array stack_text[64]
 array stack_hue[64]
 array hue_text[64]
 array hue_index[64]
-array mark_x[256]
-array mark_text[256]
+array mark_panel[1024]
+array mark_x[1024]
+array mark_text[1024]
+array mark_alarm[1024]
 title_text = ""
 subtitle_text = ""
 caption_text = ""
@@ -37,7 +39,8 @@ see_panel(n) = (panels = panels + 1, panel_text[panels] = strcol(3), panel_note[
 see_stack(n) = (stacks = stacks + 1, stack_column[stacks] = int(column(2)), \
                 stack_text[stacks] = strcol(3), stack_hue[stacks] = int(column(4)), n)
 see_hue(n) = (hues = hues + 1, hue_index[hues] = int(column(2)), hue_text[hues] = strcol(3), n)
-see_mark(n) = (marks = marks + 1, mark_x[marks] = column(2), mark_text[marks] = strcol(3), n)
+see_mark(n) = (marks = marks + 1, mark_panel[marks] = int(column(2)), mark_x[marks] = column(3), \
+               mark_text[marks] = strcol(4), mark_alarm[marks] = int(column(5)), n)
 see(key) = key eq "# head" ? (head_lines = int(column(2)), 0) \
          : key eq "# title" ? (title_text = strcol(2), 0) \
          : key eq "# subtitle" ? (subtitle_text = strcol(2), 0) \
@@ -67,6 +70,7 @@ unit_name(unit) = unit == 1.0 ? "bytes" : unit == 2.0**10 ? "KiB" : unit == 2.0*
 
 array hue[9] = [0x56B4E9, 0x0072B2, 0x009E73, 0xE69F00, 0xD55E00, 0xCC79A7, 0xF0E442, 0x999999, 0x000000]
 held = 0xE4E4E4
+paper = 0xFFFFFF
 ink = 0x222222
 dim = 0x666666
 faint = 0x999999
@@ -91,6 +95,8 @@ set grid back linecolor rgb 0xDDDDDD linewidth 0.7 linetype 1
 set style fill solid 1.0 noborder
 unset key
 
+note_colour(note) = note[:6] eq "out of" ? alarm : dim
+
 heading = "set label 1001 title_text at screen px(20), screen py(26) font ',20' textcolor rgb ink;" \
         . "set label 1002 subtitle_text at screen px(20), screen py(52) font ',14' textcolor rgb dim;" \
         . "set label 1003 caption_text at screen px(20), screen py(high - 18 * caption_rows) font ',12' textcolor rgb dim"
@@ -107,7 +113,8 @@ array legend_look[32]
 legends = 0
 legend_add(text, colour, look) = (legends = legends + 1, legend_text[legends] = text, \
                                   legend_colour[legends] = colour, legend_look[legends] = look)
-text_width(text) = 8.0 * strlen(text)
+text_width(text) = strlen(text) \
+    ? (sum [c = 1:strlen(text)] (strstrt("fijlrtI.,:;()' ", text[c:c]) ? 4.6 : 8.6)) : 0
 legend_width(i) = 52 + text_width(legend_text[i])
 legend_rows = 1
 legend_at = 20.0

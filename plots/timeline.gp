@@ -29,20 +29,21 @@ eval canvas(high)
 set output OUT
 set xrange [x_low:x_high]
 set yrange [0:(marks ? 1.17 : 1.08) * peak / unit]
-set ylabel unit_name(unit) offset 0.5, 0 textcolor rgb ink
+set ylabel "memory, ".unit_name(unit) offset 0.5, 0 textcolor rgb ink
 here(c) = column("panel") == p ? column(c) / unit : NaN
 upto(s) = column("panel") == p ? (sum [i = s:stacks] column(stack_column[i])) / unit : NaN
 
 set multiplot
 do for [p = 1:panels] {
     unset label
+    unset arrow
     set lmargin at screen px(80)
     set rmargin at screen px(wide - 30)
     set tmargin at screen py(top_of(p))
     set bmargin at screen py(top_of(p) + each)
     set label 1 panel_text[p] at screen px(80), screen py(top_of(p) - 14) textcolor rgb ink
     set label 2 panel_note[p] at screen px(wide - 30), screen py(top_of(p) - 14) right \
-        font ",14" textcolor rgb ink
+        font ",14" textcolor rgb note_colour(panel_note[p])
     set format x ""
     if (p == panels) {
         set format x "%.0f"
@@ -51,10 +52,12 @@ do for [p = 1:panels] {
         eval legend
     }
     do for [m = 1:marks] {
+        if (mark_panel[m] != p) { continue }
         set arrow m from first mark_x[m], graph 0 to first mark_x[m], graph 1 nohead \
-            linecolor rgb dim linewidth 0.8 dashtype 3 front
-        set label 2 + m mark_text[m] at first mark_x[m], graph 0.97 offset 0.4, -0.3 font ",12" \
-            textcolor rgb ink front
+            linecolor rgb (mark_alarm[m] ? alarm : dim) linewidth (mark_alarm[m] ? 2 : 0.8) \
+            dashtype 3 front
+        set label 2 + m mark_text[m] at first mark_x[m], graph (mark_alarm[m] ? 0.5 : 0.97) \
+            offset 0.4, -0.3 font ",12" textcolor rgb (mark_alarm[m] ? alarm : ink) front
     }
     plot DATA using "x":(here("reserved")) with filledcurves y1=0 linecolor rgb held, \
          for [s = 1:stacks] DATA using "x":(upto(s)) with filledcurves y1=0 \

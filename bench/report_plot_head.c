@@ -1,0 +1,79 @@
+/* head -- the texts at the beginning of a figure's table. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "plot.h"
+
+void mr_head_add(mr_head *head, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (char *c = text; *c; c++)
+        if (*c == '\n' || *c == '\r') *c = ' ';
+    MR_PUSH(head->ctx, &head->lines, mr_strdup(head->ctx, text));
+}
+
+void mr_head_write(const mr_head *head, mr_sink *sink)
+{
+    mr_sink_print(sink, "# head\t%" PRIu32 "\n", head->lines.n + 1);
+    for (uint32_t i = 0; i < head->lines.n; i++)
+        mr_sink_print(sink, "# %s\n", head->lines.at[i]);
+}
+
+/* A text of the recording: tabs separate the fields of a head. */
+static const char *plain(mr_ctx *ctx, const char *text, size_t most)
+{
+    const size_t n = strlen(text);
+    char *copy = mr_strndup(ctx, text, n > most ? most : n);
+    for (char *c = copy; *c; c++)
+        if (*c == '\t') *c = ' ';
+    return n > most ? mr_printf(ctx, "%s...", copy) : copy;
+}
+
+static const char *describe_scene(mr_ctx *ctx, const mr_figure *figure)
+{
+    const mr_scene *scene = figure->scene;
+    const char *text = plain(ctx, scene->trace.name, 80);
+    const char *model = scene->trace.about[MR_ABOUT_model];
+    if (model) text = mr_printf(ctx, "%s: %s", text, plain(ctx, model, 60));
+    if (scene->cuda_device_count > 1)
+        text = mr_printf(ctx, "%s, device %" PRIu32, text, figure->cuda_device);
+    if (scene->iterations > 1)
+        text = mr_printf(ctx, "%s, %" PRIu32 " times", text, scene->iterations);
+    if (!scene->device_assumed)
+        text = mr_printf(ctx, "%s, predicted for %s", text, scene->device.name);
+    return text;
+}
+
+static const char *describe_panel(mr_ctx *ctx, const mr_answer *answer)
+{
+    const mr_placement *placement = &answer->placement;
+    if (placement->oom_at != MR_NONE)
+        return mr_printf(ctx, "out of memory at event %" PRIu32 " of %" PRIu32,
+                         placement->oom_at, answer->schedule.events.n);
+    return mr_printf(ctx, "peak: %s allocated, %s reserved",
+                     mr_show_bytes(ctx, answer->metrics.peak_allocated),
+                     mr_show_bytes(ctx, answer->metrics.peak_reserved));
+}
+
+#define SPEC_MOST 88 /* characters of a spec that fit above a panel */
+
+mr_head mr_head_begin(mr_ctx *ctx, const mr_figure *figure, const char *title)
+{
+    mr_head head = {.ctx = ctx};
+    mr_head_add(&head, "title\t%s", title);
+    mr_head_add(&head, "subtitle\t%s", describe_scene(ctx, figure));
+    mr_head_add(&head, "x\t0\t%.10g\t%s", mr_clock_end(figure),
+                figure->by_time ? "time, ms" : "events of the recording");
+    const size_t most = figure->panels.n > 1 ? SPEC_MOST / 2 : SPEC_MOST;
+    for (uint32_t p = 0; p < figure->panels.n; p++) {
+        const mr_panel *panel = &figure->panels.at[p];
+        mr_head_add(&head, "panel\t%" PRIu32 "\t%s\t%s", p + 1, plain(ctx, panel->spec, most),
+                    describe_panel(ctx, panel->answer));
+    }
+    return head;
+}

@@ -1,0 +1,232 @@
+/* timeline -- the sums over time, for plots/timeline.gp.
+ *
+ * A long recording has more events than a figure has pixels.  Of all that falls into one pixel
+ * column only the first and last moments are kept and those at which allocated and reserved
+ * memory were least and most: nothing that could be seen is lost, no peak among it.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "plot.h"
+
+#define COLUMNS 900 /* pixels that a panel is wide, or nearly */
+#define KEPT 6      /* moments kept of one pixel column */
+
+typedef struct moment {
+    double x;
+    mr_levels levels;
+    uint64_t role[MR_ROLE_N]; /* allocated, by role */
+} moment;
+
+/* Which of a pixel column's moments: */
+enum { FIRST, LAST, ALLOCATED_LOW, ALLOCATED_HIGH, RESERVED_LOW, RESERVED_HIGH };
+
+typedef struct writer {
+    mr_sink *sink;
+    const bool *roles; /* which roles have a column */
+    uint32_t panel;
+    double column_width;
+    uint64_t column;
+    uint32_t seen; /* moments seen in this column */
+    moment kept[KEPT];
+    moment before; /* written last */
+} writer;
+
+static void write_row(const writer *w, double x, const moment *m)
+{
+    mr_sink_print(w->sink, "%" PRIu32 ",%.10g,%" PRIu64 ",%" PRIu64 ",%" PRIu64, w->panel, x,
+                  m->levels.requested, m->levels.allocated, m->levels.reserved);
+    for (int r = 0; r < MR_ROLE_N; r++)
+        if (w->roles[r]) mr_sink_print(w->sink, ",%" PRIu64, m->role[r]);
+    mr_sink_print(w->sink, "\n");
+}
+
+/* A change has two rows, so that lines between rows make steps. */
+static void write_change(writer *w, const moment *m)
+{
+    if (memcmp(&m->levels, &w->before.levels, sizeof m->levels) == 0
+        && memcmp(m->role, w->before.role, sizeof m->role) == 0)
+        return;
+    write_row(w, m->x, &w->before);
+    write_row(w, m->x, m);
+    w->before = *m;
+}
+
+/* What was kept of a column, in the order of time. */
+static void flush_column(writer *w)
+{
+    for (int n = 0; w->seen && n < KEPT; n++) {
+        int next = -1;
+        for (int k = 0; k < KEPT; k++)
+            if (w->kept[k].x >= 0 && (next < 0 || w->kept[k].x < w->kept[next].x)) next = k;
+        write_change(w, &w->kept[next]);
+        w->kept[next].x = -1;
+    }
+    w->seen = 0;
+}
+
+static void see(writer *w, const moment *m)
+{
+    const uint64_t column = (uint64_t)(m->x / w->column_width);
+    if (column != w->column) flush_column(w);
+    w->column = column;
+    const mr_levels *now = &m->levels;
+    const bool first = w->seen++ == 0;
+    if (first) w->kept[FIRST] = *m;
+    w->kept[LAST] = *m;
+    if (first || now->allocated < w->kept[ALLOCATED_LOW].levels.allocated)
+        w->kept[ALLOCATED_LOW] = *m;
+    if (first || now->allocated > w->kept[ALLOCATED_HIGH].levels.allocated)
+        w->kept[ALLOCATED_HIGH] = *m;
+    if (first || now->reserved < w->kept[RESERVED_LOW].levels.reserved)
+        w->kept[RESERVED_LOW] = *m;
+    if (first || now->reserved > w->kept[RESERVED_HIGH].levels.reserved)
+        w->kept[RESERVED_HIGH] = *m;
+}
+
+static void step(moment *now, const mr_answer *answer, const mr_cmd *cmd)
+{
+    const uint64_t allocated = now->levels.allocated;
+    mr_levels_step(&now->levels, &answer->placement, cmd, 1);
+    if (cmd->kind != MR_BIND && cmd->kind != MR_DEFER && cmd->kind != MR_UNBIND) return;
+    now->role[answer->trace.storages.at[cmd->id].role] += now->levels.allocated - allocated;
+}
+
+static void write_panel(const mr_figure *figure, uint32_t p, const bool *roles, mr_sink *sink)
+{
+    const mr_answer *answer = figure->panels.at[p].answer;
+    const mr_placement *placement = &answer->placement;
+    mr_clock clock = mr_clock_start(figure, answer);
+    writer w = {.sink = sink,
+                .roles = roles,
+                .panel = p + 1,
+                .column_width = mr_clock_end(figure) / COLUMNS};
+    moment now = {0};
+    uint32_t c = 0;
+    while (c < placement->start) step(&now, answer, &placement->cmds.at[c++]);
+    w.before = now;
+    write_row(&w, 0, &now);
+    for (; c < placement->cmds.n; c++) {
+        mr_clock_to(&clock, c);
+        if (mr_clock_x(&clock) > now.x)
+            see(&w, &now); /* all commands of one x are one change */
+        now.x = mr_clock_x(&clock);
+        step(&now, answer, &placement->cmds.at[c]);
+    }
+    see(&w, &now);
+    flush_column(&w);
+    if (placement->oom_at == MR_NONE) mr_clock_past(&clock, answer->schedule.events.n);
+    write_row(&w, mr_clock_x(&clock), &w.before);
+}
+
+/* ---- marks ------------------------------------------------------------------------------ */
+
+#define MARKS_MOST 60   /* lines in one panel */
+#define LINE_ROOM 0.006 /* parts of the width between two lines, and two texts */
+#define TEXT_ROOM 0.011 /* the same for each letter of the text before */
+
+typedef struct marker {
+    mr_head *head;
+    uint32_t panel, n;
+    double end, line, text; /* x that is taken by what stands there already */
+} marker;
+
+static void mark(marker *m, double x, const char *text)
+{
+    if (m->n == MARKS_MOST || (m->n && x < m->line)) return;
+    const bool room = m->n == 0 || x >= m->text;
+    mr_head_add(m->head, "mark\t%" PRIu32 "\t%.10g\t%.24s\t0", m->panel, x, room ? text : " ");
+    m->n++;
+    m->line = x + LINE_ROOM * m->end;
+    if (room) m->text = x + (LINE_ROOM + TEXT_ROOM * (double)strlen(text)) * m->end;
+}
+
+/* Phases of ops speak where the recording has no marks of its own. */
+static void mark_op(marker *m, double x, const mr_op *op, mr_phase *phase)
+{
+    if (op->phase == *phase || op->phase == MR_OTHER) return;
+    *phase = op->phase;
+    mark(m, x, mr_phase_name(op->phase));
+}
+
+static void add_marks(mr_head *head, const mr_figure *figure, uint32_t p)
+{
+    const mr_answer *answer = figure->panels.at[p].answer;
+    const mr_schedule *schedule = &answer->schedule;
+    mr_clock clock = mr_clock_start(figure, answer);
+    marker m = {head, p + 1, 0, mr_clock_end(figure), 0, 0};
+    mr_phase phase = MR_OTHER;
+    bool marked = false;
+    for (uint32_t e = 0; e < schedule->events.n; e++) {
+        const mr_event *event = &schedule->events.at[e];
+        const mr_mark *said =
+            event->kind == MR_MARK ? &answer->trace.marks.at[event->id] : NULL;
+        const bool phases = said && said->kind == MR_PHASE_BEGIN;
+        marked |= phases;
+        if (phases || (said && said->kind == MR_STEP_BEGIN))
+            mark(&m, mr_clock_x(&clock), *said->name ? said->name : "step");
+        if (event->kind == MR_RUN && !marked)
+            mark_op(&m, mr_clock_x(&clock), &answer->trace.ops.at[event->id], &phase);
+        if (e == answer->placement.oom_at)
+            mr_head_add(head, "mark\t%" PRIu32 "\t%.10g\tout of memory\t1", p + 1,
+                        mr_clock_x(&clock));
+        mr_clock_past(&clock, e + 1);
+    }
+}
+
+/* ---- the table -------------------------------------------------------------------------- */
+
+static bool find_roles(const mr_figure *figure, bool *roles)
+{
+    bool known = false;
+    for (uint32_t p = 0; p < figure->panels.n; p++) {
+        const mr_trace *trace = &figure->panels.at[p].answer->trace;
+        for (uint32_t s = 0; s < trace->storages.n; s++) {
+            if (trace->storages.at[s].device != figure->cuda_device) continue;
+            roles[trace->storages.at[s].role] = true;
+            known |= trace->storages.at[s].role != MR_ROLE_unknown;
+        }
+    }
+    if (!known) memset(roles, 0, MR_ROLE_N * sizeof *roles);
+    return known;
+}
+
+/* Columns that are painted on top of each other, and the colour of each. */
+static void add_stacks(mr_head *head, const bool *roles, bool known)
+{
+    enum { ALLOCATED_COLUMN = 4, FIRST_ROLE_COLUMN = 6 };
+    if (!known) mr_head_add(head, "stack\t%d\tallocated\t1", ALLOCATED_COLUMN);
+    int column = FIRST_ROLE_COLUMN;
+    for (int r = 0; r < MR_ROLE_N; r++)
+        if (roles[r])
+            mr_head_add(head, "stack\t%d\t%s\t%" PRIu32, column++, mr_role_plural((mr_role)r),
+                        mr_hue_of_role((mr_role)r));
+}
+
+static void add_limits(mr_ctx *ctx, const mr_figure *figure, mr_head *head)
+{
+    uint64_t high = 1;
+    for (uint32_t p = 0; p < figure->panels.n; p++)
+        if (figure->panels.at[p].answer->metrics.peak_reserved > high)
+            high = figure->panels.at[p].answer->metrics.peak_reserved;
+    mr_head_add(head, "y\t%" PRIu64, high);
+    if (figure->scene->capacity != UINT64_MAX)
+        mr_head_add(head, "limit\t%" PRIu64 "\tcapacity %s", figure->scene->capacity,
+                    mr_show_bytes(ctx, figure->scene->capacity));
+}
+
+void mr_plot_timeline(mr_ctx *ctx, const mr_figure *figure, mr_sink *sink)
+{
+    bool roles[MR_ROLE_N] = {false};
+    const bool known = find_roles(figure, roles);
+    mr_head head = mr_head_begin(ctx, figure, "Memory over time");
+    add_limits(ctx, figure, &head);
+    add_stacks(&head, roles, known);
+    for (uint32_t p = 0; p < figure->panels.n; p++) add_marks(&head, figure, p);
+    mr_head_write(&head, sink);
+    mr_sink_print(sink, "panel,x,requested,allocated,reserved");
+    for (int r = 0; r < MR_ROLE_N; r++)
+        if (roles[r]) mr_sink_print(sink, ",%s", mr_role_name((mr_role)r));
+    mr_sink_print(sink, "\n");
+    for (uint32_t p = 0; p < figure->panels.n; p++) write_panel(figure, p, roles, sink);
+}
