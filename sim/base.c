@@ -139,6 +139,13 @@ char *mr_printf(mr_ctx *ctx, const char *format, ...)
     return text;
 }
 
+/* A sentence quotes what a file holds, which must not begin a line or move a terminal's cursor. */
+static void tame(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
+}
+
 static void record(mr_ctx *ctx, mr_status status, const char *where, const char *format,
                    va_list args)
 {
@@ -147,6 +154,8 @@ static void record(mr_ctx *ctx, mr_status status, const char *where, const char 
     vsnprintf(text, sizeof text, format, args); /* args may point into the old failure */
     char place[sizeof failure->where];
     snprintf(place, sizeof place, "%s", where);
+    tame(text);
+    tame(place);
     *failure = (mr_failure){.status = status};
     memcpy(failure->text, text, sizeof text);
     memcpy(failure->where, place, sizeof place);
