@@ -154,7 +154,7 @@ def not_pickles(corpus):
         for name, data in (("model/data.pkl", snapshot()), ("model/version", b"3\n")):
             file.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)
     corpus.add("other-torch-save.pt", archive.getvalue(), "zip archive")
-    corpus.add("other-empty.zip", b"PK\x05\x06" + bytes(18), "zip archive")
+    corpus.add("other-empty.zip", b"PK\x05\x06" + bytes(18), "expected")
     # torch.save before 1.6: several pickles in a row, the first a magic number.
     magic = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
     corpus.add("other-torch-save-old.pt", magic + b"\x80\x02M\xe9\x03." + b"\x80\x02}q\x00.",
