@@ -1,9 +1,10 @@
 #!/bin/sh
 # Who may include whom: includes.sh ROOT.  A header includes only headers to its left in this line, which
 # is also the order to read them in.  A source file counts as the header it belongs to.
-order="base memory device ranges param source sink names trace csv_reader trace_check trace_rows
-       trace_csv schedule placement strategy spec backend metrics evaluate"
-reader_may="base memory ranges source sink names trace csv_reader trace_csv trace_check format"
+order="base memory device ranges param source sink names lines csv_reader trace trace_check
+       trace_rows trace_cells trace_row_writer trace_csv schedule placement strategy spec backend
+       metrics evaluate"
+reader_may="base memory ranges source sink names lines csv_reader trace trace_check trace_csv format"
 strategy_may="strategy"
 
 cd "$1" || exit 2
@@ -74,7 +75,7 @@ only_in() # HEADER FILES...
         has "$*" "$file" || complain "$file: includes <$header>, expected only in $*"
     done
 }
-only_in csv.h $(ls sim/csv_*.c sim/trace_csv*.c bench/cli_devices.c 2>/dev/null)
+only_in csv.h sim/csv_reader.c sim/trace_row_writer.c bench/cli_devices.c
 only_in zlib.h sim/source.c sim/sink.c
 only_in zstd.h sim/source.c sim/sink.c
 only_in pthread.h $(ls bench/*.c)
