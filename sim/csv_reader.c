@@ -7,8 +7,9 @@
  */
 #include "csv_reader.h"
 
+#include "lines.h"
+
 #include <csv.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,14 +20,11 @@ typedef struct place {
 
 struct mr_csv {
     mr_ctx *ctx;
-    mr_source *source;
     struct csv_parser parser;
 
-    const char *line; /* in the window of the source, */
-    size_t length;    /* with its line end */
-    uint64_t number;  /* of the line, counted from 1 */
-    bool inside;      /* the line began inside a quoted field */
-    bool ended;       /* the row has */
+    mr_lines line;
+    bool inside; /* the line began inside a quoted field */
+    bool ended;  /* the row has */
 
     mr_csv_row row;
     uint32_t begins[MR_CSV_FIELDS]; /* of fields, in text */
@@ -51,7 +49,7 @@ mr_csv *mr_csv_open(mr_ctx *ctx, mr_source *source)
 {
     mr_csv *csv = MR_NEW(ctx, mr_csv);
     csv->ctx = ctx;
-    csv->source = source;
+    csv->line = (mr_lines){.ctx = ctx, .source = source};
     csv_init(&csv->parser, CSV_STRICT);
     csv_set_space_func(&csv->parser, is_carriage_return);
     csv_set_term_func(&csv->parser, is_line_feed);
@@ -70,34 +68,31 @@ void mr_csv_close(mr_csv *csv)
 static uint64_t column_of(const mr_csv *csv, uint32_t n)
 {
     bool quoted = csv->inside;
-    for (size_t i = 0; n && i < csv->length; i++) {
-        if (csv->line[i] == '"') quoted = !quoted;
-        if (csv->line[i] == ',' && !quoted && !--n) return i + 2;
+    for (size_t i = 0; n && i < csv->line.n; i++) {
+        if (csv->line.at[i] == '"') quoted = !quoted;
+        if (csv->line.at[i] == ',' && !quoted && !--n) return i + 2;
     }
-    return n ? csv->length : 1;
+    return n ? csv->line.n : 1;
 }
 
 static place place_of(const mr_csv *csv, uint32_t field)
 {
     const bool kept = field < csv->earlier || (field == csv->earlier && csv->inside);
     if (kept) return csv->places[field];
-    return (place){csv->number, column_of(csv, field - csv->earlier)};
+    return (place){csv->line.number, column_of(csv, field - csv->earlier)};
 }
 
 /* Called at the end of a line that does not end its row. */
 static void keep_places(mr_csv *csv)
 {
     const uint32_t n = csv->row.n;
-    for (uint32_t i = csv->earlier; i <= n && i < MR_CSV_FIELDS; i++)
-        csv->places[i] = place_of(csv, i);
+    for (uint32_t i = csv->earlier; i <= n; i++) csv->places[i] = place_of(csv, i);
     csv->earlier = n;
 }
 
 static mr_status fail_at(const mr_csv *csv, place at, const char *text)
 {
-    const char *where = mr_printf(csv->ctx, "%s:%" PRIu64 ":%" PRIu64,
-                                  mr_source_name(csv->source), at.line, at.column);
-    return mr_fail_at(csv->ctx, MR_EINPUT, where, "%s", text);
+    return mr_lines_fail(&csv->line, at.line, at.column, "%s", text);
 }
 
 mr_status mr_csv_fail(mr_csv *csv, uint32_t field, const char *format, ...)
@@ -135,49 +130,24 @@ static void take_row(int end, void *self)
     ((mr_csv *)self)->ended = true;
 }
 
-/* Points `line` at the next one; its length is 0 at the end of the file. */
-static mr_status next_line(mr_csv *csv)
-{
-    mr_source_take(csv->source, csv->length);
-    csv->length = 0;
-    csv->number++;
-    size_t have, want = 1;
-    const char *end, *line;
-    do {
-        line = (const char *)mr_source_peek(csv->source, want, &have);
-        const size_t seen = have < MR_CSV_LONGEST ? have : MR_CSV_LONGEST;
-        end = have ? memchr(line, '\n', seen) : NULL;
-        if (end || have < want) break; /* found, or the file ends */
-        want = have < MR_CSV_LONGEST / 2 ? 2 * have : MR_CSV_LONGEST;
-    } while (have < MR_CSV_LONGEST);
-    csv->line = line;
-    if (!end) MR_TRY(mr_source_status(csv->source));
-    if (!end && have >= MR_CSV_LONGEST)
-        return fail_at(csv, (place){csv->number, 1},
-                       "the line is longer than 1 MiB, expected rows of a CSV file");
-    csv->length = end ? (size_t)(end - line) + 1 : have;
-    const char *nul = csv->length ? memchr(line, '\0', csv->length) : NULL;
-    if (!nul) return MR_OK;
-    return fail_at(csv, (place){csv->number, (uint64_t)(nul - line) + 1},
-                   "a NUL byte, expected text");
-}
-
 static mr_status feed_line(mr_csv *csv)
 {
     csv->inside = csv->parser.pstate != 0;
-    const size_t done = csv_parse(&csv->parser, csv->line, csv->length, take_field, take_row, csv);
-    if (done < csv->length)
-        return fail_at(csv, (place){csv->number, done + 1},
+    const mr_lines *line = &csv->line;
+    const size_t done = csv_parse(&csv->parser, line->at, line->n, take_field, take_row, csv);
+    if (done < line->n)
+        return fail_at(csv, (place){line->number, done + 1},
                        "a quote or what follows it is out of place, expected quotes around a"
                        " whole field and each quote inside doubled");
-    if (csv->line[csv->length - 1] != '\n') /* the last line may do without */
+    if (line->at[line->n - 1] != '\n') /* the last line may do without */
         csv_parse(&csv->parser, "\n", 1, take_field, take_row, csv);
     if (csv->too_many)
         return mr_csv_fail(csv, 0, "the row has %u fields, expected at most %d",
                            MR_CSV_FIELDS + csv->too_many, MR_CSV_FIELDS);
-    if (csv->parser.entry_pos > MR_CSV_LONGEST || csv->text.n > MR_CSV_FIELDS * MR_CSV_LONGEST)
-        return mr_csv_fail(csv, csv->row.n, "the field is longer than 1 MiB, expected a shorter"
-                                            " one");
+    const uint32_t n = csv->row.n;
+    if (csv->parser.entry_pos > MR_LINE_LONGEST || (n && csv->row.length[n - 1] > MR_LINE_LONGEST))
+        return mr_csv_fail(csv, csv->ended ? n - 1 : n,
+                           "the field is longer than 1 MiB, expected a shorter one");
     return MR_OK;
 }
 
@@ -187,8 +157,8 @@ mr_status mr_csv_next(mr_csv *csv, const mr_csv_row **row)
     csv->ended = false;
     *row = &csv->row;
     while (!csv->ended) {
-        MR_TRY(next_line(csv));
-        if (!csv->length) {
+        MR_TRY(mr_lines_next(&csv->line));
+        if (!csv->line.n) {
             if (csv->parser.pstate == 0) return MR_OK;
             return fail_at(csv, csv->places[csv->row.n],
                            "a quoted field begins here and does not end, expected a closing quote");

@@ -9,7 +9,6 @@
 #include "source.h"
 
 #define MR_CSV_FIELDS 64
-#define MR_CSV_LONGEST ((size_t)1 << 20) /* bytes of a line, and of a field */
 
 typedef struct mr_csv mr_csv;
 

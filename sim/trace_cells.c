@@ -190,6 +190,12 @@ static void clear(mr_cells *cells, mr_column column)
     if (info->type == MR_CELL_TEXT) cell->text = "";
 }
 
+static const char *kept(mr_cells *cells, const char *text, size_t n)
+{
+    const uint32_t i = mr_names_add(cells->ctx, &cells->texts, text, n);
+    return cells->texts.all.at[i].text;
+}
+
 static mr_status read_value(mr_cells *cells, mr_column column, uint32_t field, const char *text,
                             size_t n)
 {
@@ -204,9 +210,7 @@ static mr_status read_value(mr_cells *cells, mr_column column, uint32_t field, c
         if (!to_number(text, text + n, &cell->number) || cell->number > info->max)
             return bad_number(cells, column, text);
         return MR_OK;
-    case MR_CELL_TEXT:
-        cell->text = cells->texts.all.at[mr_names_add(cells->ctx, &cells->texts, text, n)].text;
-        return MR_OK;
+    case MR_CELL_TEXT: cell->text = kept(cells, text, n); return MR_OK;
     case MR_CELL_FLAG: cell->number = 1; return MR_OK;
     case MR_CELL_WORD: return read_word(cells, column, text);
     case MR_CELL_THING: return read_thing(cells, column, text, n);
@@ -237,7 +241,7 @@ static mr_status read_named(mr_cells *cells, const mr_row_info *info, uint32_t f
     for (uint32_t c = info->fixed; c < info->n; c++) {
         const mr_column column = info->columns[c];
         const char *name = mr_columns[column].name;
-        if (strncmp(name, text, n) != 0 || name[n]) continue;
+        if (name[0] != text[0] || strncmp(name, text, n) != 0 || name[n]) continue;
         if ((mr_columns[column].type == MR_CELL_FLAG) != !equals) break;
         const char *value = equals ? equals + 1 : "";
         const size_t before = equals ? n + 1 : n;

@@ -70,10 +70,26 @@ static mr_status check_stacks(mr_ctx *ctx, const mr_trace *t)
     return MR_OK;
 }
 
+/* Sums of all bytes, or of all durations, are taken everywhere and must not overflow. */
+static mr_status add_up(mr_ctx *ctx, uint64_t *sum, uint64_t value, const char *what, uint32_t i)
+{
+    const uint64_t limit = (uint64_t)1 << 62;
+    if (value <= limit - *sum) {
+        *sum += value;
+        return MR_OK;
+    }
+    return mr_fail(ctx, MR_EINPUT,
+                   "%s %u has %" PRIu64 ", with which all together exceed %" PRIu64
+                   ", expected less",
+                   what, i, value, limit);
+}
+
 static mr_status check_storages(mr_ctx *ctx, const mr_trace *t)
 {
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < t->storages.n; i++) {
         const mr_storage *s = &t->storages.at[i];
+        MR_TRY(add_up(ctx, &bytes, s->bytes, "storage", i));
         MR_TRY(in_range(ctx, s->stream, t->streams.n, "stream", "storage", i));
         MR_TRY(in_range(ctx, s->pool, t->pools.n, "pool", "storage", i));
         MR_TRY(in_range(ctx, s->role, MR_ROLE_N, "role", "storage", i));
@@ -112,8 +128,10 @@ static mr_status check_ids(mr_ctx *ctx, const mr_trace *t, const mr_ids *ids, ui
 
 static mr_status check_ops(mr_ctx *ctx, const mr_trace *t)
 {
+    uint64_t ns = 0;
     for (uint32_t o = 0; o < t->ops.n; o++) {
         const mr_op *op = &t->ops.at[o];
+        MR_TRY(add_up(ctx, &ns, op->ns, "op", o));
         MR_TRY(check_ids(ctx, t, &op->in, o));
         MR_TRY(check_ids(ctx, t, &op->out, o));
         MR_TRY(check_ids(ctx, t, &op->mutates, o));
