@@ -196,24 +196,73 @@ mr_status mr_scene_specs(mr_ctx *ctx, const mr_args *args, uint32_t first, mr_wo
     return MR_OK;
 }
 
-/* Only a release that is modelled; a recording may come from another program or a newer one. */
-static const char *with_version(mr_ctx *ctx, const mr_trace *trace, const char *spec)
+/* ---- releases of PyTorch ------------------------------------------------------------------
+ */
+
+/* "2.6" and what stands behind it; false for anything else. */
+static bool parse_release(const char *text, unsigned *minor, const char **rest)
 {
-    const char *version = trace->about[MR_ABOUT_framework_version];
-    if (!version) return spec;
-    const char *versioned = extended(ctx, spec, mr_printf(ctx, "version=%s", version));
-    return is_spec(ctx, versioned) ? versioned : spec;
+    char *end;
+    if (strncmp(text, "2.", 2) != 0 || text[2] < '0' || text[2] > '9') return false;
+    const unsigned long n = strtoul(text + 2, &end, 10);
+    *minor = (unsigned)n;
+    *rest = end;
+    return n < 1000;
+}
+
+/* The newest that is modelled is what the strategy takes when nobody says. */
+static unsigned newest_modelled(void)
+{
+    unsigned minor = 0;
+    const char *rest;
+    for (size_t i = 0; mr_strategies[i]; i++) {
+        if (strcmp(mr_strategies[i]->name, "pytorch") != 0) continue;
+        for (const mr_param *p = mr_strategies[i]->params; p && p->name; p++)
+            if (strcmp(p->name, "version") == 0) parse_release(p->fallback, &minor, &rest);
+    }
+    return minor;
+}
+
+bool mr_scene_releases(const mr_trace *trace, unsigned *oldest, unsigned *newest)
+{
+    const char *framework = trace->about[MR_ABOUT_framework];
+    const char *version = trace->about[MR_ABOUT_framework_version], *rest;
+    const unsigned last = newest_modelled();
+    if (!version || (framework && strcmp(framework, "pytorch") != 0)) return false;
+    if (!parse_release(version, oldest, &rest)) return false;
+    *newest = *oldest;
+    if (strncmp(rest, " to ", 4) == 0 && !parse_release(rest + 4, newest, &rest)) return false;
+    if (strcmp(rest, " or newer") == 0 || *newest > last) *newest = last;
+    return *oldest <= *newest;
+}
+
+const char *mr_scene_with_release(mr_ctx *ctx, const char *spec, unsigned minor)
+{
+    if (minor == newest_modelled()) return spec;
+    return extended(ctx, spec, mr_printf(ctx, "version=2.%u", minor));
+}
+
+static const char *with_newest(mr_ctx *ctx, const mr_trace *trace, const char *spec)
+{
+    unsigned oldest, newest;
+    if (!mr_scene_releases(trace, &oldest, &newest)) return spec;
+    return mr_scene_with_release(ctx, spec, newest);
+}
+
+const char *mr_scene_conf_spec(mr_ctx *ctx, const mr_trace *trace)
+{
+    const char *conf = trace->about[MR_ABOUT_allocator];
+    return spec_of_conf(ctx, conf ? conf : "");
 }
 
 const char *mr_scene_recorded_spec(mr_ctx *ctx, const mr_trace *trace)
 {
-    const char *conf = trace->about[MR_ABOUT_allocator];
-    return with_version(ctx, trace, spec_of_conf(ctx, conf ? conf : ""));
+    return with_newest(ctx, trace, mr_scene_conf_spec(ctx, trace));
 }
 
 const char *mr_scene_pytorch_spec(mr_ctx *ctx, const mr_trace *trace, const char *option)
 {
-    return with_version(ctx, trace, option ? extended(ctx, "pytorch", option) : "pytorch");
+    return with_newest(ctx, trace, option ? extended(ctx, "pytorch", option) : "pytorch");
 }
 
 mr_question mr_scene_question(const mr_scene *scene, const mr_spec *spec, uint32_t cuda_device)

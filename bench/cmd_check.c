@@ -15,7 +15,7 @@ typedef struct check {
     const mr_trace *trace;
     const mr_history *history;
     const mr_placement *placement;
-    mr_sink *sink;
+    mr_sink *sink; /* NULL: nothing is said */
 } check;
 
 /* A command, free of the numbering of segments that either side has. */
@@ -110,6 +110,7 @@ static uint32_t event_number(const check *c, uint32_t at)
 static void put_difference(const check *c, uint32_t at, uint32_t agreed, const deed *recorded,
                            const deed *predicted)
 {
+    if (!c->sink) return;
     mr_makers *makers = mr_makers_new(c->ctx, c->trace);
     mr_sink_print(c->sink,
                   "device %" PRIu32 ": different at event %" PRIu32 " of %" PRIu32
@@ -186,6 +187,7 @@ static bool compare_blocks(const check *c)
         if (r && p && r->address == p->address && r->bytes == p->bytes
             && r->storage == p->storage)
             continue;
+        if (!c->sink) return false;
         mr_sink_print(c->sink,
                       "device %" PRIu32 ": every step agrees, but the blocks that are left "
                       "do not\n",
@@ -221,27 +223,33 @@ static void put_exact(const check *c)
 }
 
 /* What succeeded and what failed leave a range for the capacity; its lower end is taken. */
-static uint64_t choose_capacity(mr_ctx *ctx, const mr_args *args, const mr_history *h,
-                                mr_sink *sink)
+static uint64_t choose_capacity(const mr_args *args, const mr_history *h)
 {
-    const bool open = h->capacity_high == UINT64_MAX;
     if (args->capacity) return args->capacity;
-    mr_sink_print(sink, "device %" PRIu32 ": ", h->device);
-    if (open) {
-        mr_sink_print(sink, "capacity not limited, as no request for memory failed\n");
-        return UINT64_MAX;
-    }
-    mr_sink_print(sink,
-                  "capacity %" PRIu64 " bytes (%s), inferred: what was recorded needs at "
-                  "least that and less than %" PRIu64 "\n",
-                  h->capacity_low, mr_show_bytes(ctx, h->capacity_low), h->capacity_high);
-    return h->capacity_low;
+    return h->capacity_high == UINT64_MAX ? UINT64_MAX : h->capacity_low;
 }
 
-static bool is_in_range(const mr_history *h, uint64_t capacity, mr_sink *sink)
+static void put_capacity(mr_ctx *ctx, const mr_args *args, const mr_history *h, mr_sink *sink)
 {
-    if (capacity == UINT64_MAX || (capacity >= h->capacity_low && capacity < h->capacity_high))
-        return true;
+    if (args->capacity) return;
+    mr_sink_print(sink, "device %" PRIu32 ": ", h->device);
+    if (h->capacity_high == UINT64_MAX)
+        mr_sink_print(sink, "capacity not limited, as no request for memory failed\n");
+    else
+        mr_sink_print(sink,
+                      "capacity %" PRIu64 " bytes (%s), inferred: what was recorded takes at "
+                      "least that and less than %" PRIu64 "\n",
+                      h->capacity_low, mr_show_bytes(ctx, h->capacity_low), h->capacity_high);
+}
+
+static bool is_in_range(const mr_history *h, uint64_t capacity)
+{
+    return capacity == UINT64_MAX
+           || (capacity >= h->capacity_low && capacity < h->capacity_high);
+}
+
+static void put_out_of_range(const mr_history *h, uint64_t capacity, mr_sink *sink)
+{
     mr_sink_print(sink,
                   "device %" PRIu32 ": different: with %" PRIu64 " bytes it cannot have gone "
                   "as recorded, which takes at least %" PRIu64,
@@ -249,7 +257,6 @@ static bool is_in_range(const mr_history *h, uint64_t capacity, mr_sink *sink)
     if (h->capacity_high != UINT64_MAX)
         mr_sink_print(sink, " and less than %" PRIu64, h->capacity_high);
     mr_sink_print(sink, "\n");
-    return false;
 }
 
 static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
@@ -262,17 +269,49 @@ static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *
                        scene->trace.name, device);
     mr_question question = mr_scene_question(scene, spec, device);
     question.as_recorded = question.go_on = true;
-    question.capacity = choose_capacity(ctx, args, history, sink);
-    if (!is_in_range(history, question.capacity, sink)) {
-        *exact = false;
-        return MR_OK;
-    }
+    question.capacity = choose_capacity(args, history);
+    if (sink) put_capacity(ctx, args, history, sink);
+    *exact = is_in_range(history, question.capacity);
+    if (!*exact && sink) put_out_of_range(history, question.capacity, sink);
+    if (!*exact) return MR_OK;
     mr_answer answer;
     MR_TRY(mr_scene_evaluate(ctx, &question, &answer));
     const check c = {ctx, &scene->trace, history, &answer.placement, sink};
-    if (compare_commands(&c) && compare_blocks(&c)) put_exact(&c);
-    else *exact = false;
+    *exact = compare_commands(&c) && compare_blocks(&c);
+    if (*exact && sink) put_exact(&c);
     return MR_OK;
+}
+
+/* ---- the release ------------------------------------------------------------------------- */
+
+/* All devices, without a word and without leaving anything behind. */
+static bool agrees(const mr_args *args, const mr_scene *scene, const mr_spec *spec)
+{
+    bool exact = true;
+    for (uint32_t i = 0; i < scene->cuda_device_count && exact; i++) {
+        mr_ctx ctx = {0};
+        const mr_status status =
+            check_device(&ctx, args, scene, spec, scene->cuda_devices[i], NULL, &exact);
+        exact &= status == MR_OK;
+        mr_ctx_clear(&ctx);
+    }
+    return exact;
+}
+
+/* A snapshot does not say which release made it, only between which it lies: the newest of
+ * those that agree is taken, or the newest of all when none does. */
+static mr_status find_release(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
+                              mr_spec *out)
+{
+    unsigned oldest, newest;
+    const char *conf = mr_scene_conf_spec(ctx, &scene->trace);
+    if (!mr_scene_releases(&scene->trace, &oldest, &newest))
+        return mr_scene_spec(ctx, conf, out);
+    for (unsigned minor = newest; oldest < newest && minor + 1 > oldest; minor--) {
+        MR_TRY(mr_scene_spec(ctx, mr_scene_with_release(ctx, conf, minor), out));
+        if (agrees(args, scene, out)) return MR_OK;
+    }
+    return mr_scene_spec(ctx, mr_scene_with_release(ctx, conf, newest), out);
 }
 
 /* ---- the command ------------------------------------------------------------------------- */
@@ -280,25 +319,33 @@ static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *
 static mr_status needs_history(mr_ctx *ctx, const mr_trace *trace)
 {
     if (trace->histories.n) return MR_OK;
-    return mr_fail(
-        ctx, MR_EUNSUPPORTED,
-        "'%s' does not say what the allocator did, so there is nothing to check against; "
-        "PyTorch records it: torch.cuda.memory._record_memory_history() before the "
-        "steps, torch.cuda.memory._dump_snapshot(\"step.pickle\") after them",
-        trace->name);
+    return mr_fail(ctx, MR_EUNSUPPORTED,
+                   "'%s' does not say what the allocator did, so there is nothing to check "
+                   "against; PyTorch records it: torch.cuda.memory._record_memory_history() "
+                   "before the steps, torch.cuda.memory._dump_snapshot(\"step.pickle\") after "
+                   "them",
+                   trace->name);
 }
 
-static mr_status choose_spec(mr_ctx *ctx, const mr_args *args, const mr_trace *trace,
+static mr_status choose_spec(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
                              mr_spec *out)
 {
-    const char *text =
-        args->words.n > 1 ? args->words.at[1] : mr_scene_recorded_spec(ctx, trace);
-    MR_TRY(mr_scene_spec(ctx, text, out));
+    if (args->words.n < 2) return find_release(ctx, args, scene, out);
+    MR_TRY(mr_scene_spec(ctx, args->words.at[1], out));
     if (!out->rewrites.n) return MR_OK;
     return mr_fail(ctx, MR_EUSAGE,
-                   "'%s' changes the step, which cannot agree with what was "
-                   "recorded: check takes a placement alone",
-                   text);
+                   "'%s' changes the step, which cannot agree with what was recorded: check "
+                   "takes a placement alone",
+                   out->text);
+}
+
+static void put_title(const mr_args *args, const mr_scene *scene, const mr_spec *spec,
+                      mr_sink *sink)
+{
+    const char *version = scene->trace.about[MR_ABOUT_framework_version];
+    mr_sink_print(sink, "%s against %s", spec->text, scene->trace.name);
+    if (args->words.n < 2 && version) mr_sink_print(sink, ", made by PyTorch %s", version);
+    mr_sink_print(sink, "\n");
 }
 
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
@@ -306,20 +353,20 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     mr_scene scene;
     mr_spec spec;
     mr_sink *sink;
-    bool exact = true;
     MR_TRY(mr_scene_read(ctx, args, &scene));
     MR_TRY(needs_history(ctx, &scene.trace));
-    MR_TRY(choose_spec(ctx, args, &scene.trace, &spec));
+    MR_TRY(choose_spec(ctx, args, &scene, &spec));
     MR_TRY(mr_sink_open(ctx, "-", &sink));
-    mr_sink_print(sink, "%s against %s\n", spec.text, scene.trace.name);
+    put_title(args, &scene, &spec, sink);
     for (uint32_t i = 0; i < scene.cuda_device_count; i++) {
+        bool exact = false;
         const mr_status status =
             check_device(ctx, args, &scene, &spec, scene.cuda_devices[i], sink, &exact);
+        if (!exact) *answer = 1;
         if (status == MR_OK) continue;
         MR_TRY(mr_sink_commit(sink)); /* what was found so far stands before the sentence */
         return status;
     }
-    if (!exact) *answer = 1;
     return mr_sink_commit(sink);
 }
 

@@ -154,7 +154,12 @@ mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out);
 mr_status mr_scene_spec(mr_ctx *ctx, const char *text, mr_spec *out);
 /* Specs of the command line from word `first` on, then one for every --alloc-conf. */
 mr_status mr_scene_specs(mr_ctx *ctx, const mr_args *args, uint32_t first, mr_words *out);
-/* pytorch with the allocator settings that the recording was made with. */
+/* Releases 2.x of PyTorch that may have made the recording; false when it says nothing. */
+bool mr_scene_releases(const mr_trace *trace, unsigned *oldest, unsigned *newest);
+const char *mr_scene_with_release(mr_ctx *ctx, const char *spec, unsigned minor);
+/* pytorch with the allocator settings that the recording was made with: of no release, and of the
+ * newest that may have made it. */
+const char *mr_scene_conf_spec(mr_ctx *ctx, const mr_trace *trace);
 const char *mr_scene_recorded_spec(mr_ctx *ctx, const mr_trace *trace);
 /* pytorch of the same release with one option instead; NULL for none. */
 const char *mr_scene_pytorch_spec(mr_ctx *ctx, const mr_trace *trace, const char *option);
