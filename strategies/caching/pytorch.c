@@ -158,12 +158,29 @@ static uint32_t behind(const joint *j, uint64_t address)
     return low;
 }
 
+/* What blocks remember of their segment may be wrong from now on. */
+static void forget(joint *j)
+{
+    if (j->of_block.n) memset(j->of_block.at, 0, j->of_block.n * sizeof *j->of_block.at);
+}
+
+/* Recorded reservations can be shorter than this device's would be: one ends where the next begins. */
+static void trim(joint *j, uint32_t at)
+{
+    held *h = &j->helds.at[at];
+    if (at + 1 == j->helds.n || j->helds.at[at + 1].address - h->address >= h->bytes) return;
+    h->bytes = j->helds.at[at + 1].address - h->address;
+    forget(j);
+}
+
 static void hold(joint *j, held h)
 {
     const uint32_t at = behind(j, h.address);
     MR_PUSH(j->placer->ctx, &j->helds, h);
     memmove(j->helds.at + at + 1, j->helds.at + at, (j->helds.n - 1 - at) * sizeof h);
     j->helds.at[at] = h;
+    trim(j, at);
+    if (at) trim(j, at - 1);
 }
 
 static uint32_t let_go(joint *j, uint64_t address)
@@ -172,8 +189,7 @@ static uint32_t let_go(joint *j, uint64_t address)
     const uint32_t segment = j->helds.at[at].segment;
     j->helds.n--;
     memmove(j->helds.at + at, j->helds.at + at + 1, (j->helds.n - at) * sizeof(held));
-    /* What blocks remember of their segment may be wrong from now on. */
-    memset(j->of_block.at, 0, j->of_block.n * sizeof *j->of_block.at);
+    forget(j);
     return segment;
 }
 
