@@ -56,9 +56,11 @@ static void choose_candidates(mr_ctx *ctx, const mr_trace *trace, const mr_spec 
                      mr_printf(ctx, "%s%c%s", spec->text, strchr(place, ':') ? ',' : ':',
                                options_of_pytorch[i]),
                      out);
-    for (size_t i = 0; mr_strategies[i]; i++)
-        if (mr_strategies[i]->place)
-            try_spec(ctx, mr_printf(ctx, "%s%s", rewrites, mr_strategies[i]->name), out);
+    for (size_t i = 0; mr_strategies[i]; i++) {
+        const char *name = mr_strategies[i]->name;
+        if (strcmp(name, "pytorch") == 0) name = mr_scene_pytorch_spec(ctx, trace, NULL);
+        if (mr_strategies[i]->place) try_spec(ctx, mr_printf(ctx, "%s%s", rewrites, name), out);
+    }
     for (size_t i = 0; mr_strategies[i]; i++)
         if (mr_strategies[i]->rewrite && !(mr_strategies[i]->needs & ~trace->has))
             try_spec(ctx,

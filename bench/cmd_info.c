@@ -276,38 +276,42 @@ static mr_status put_device(mr_ctx *ctx, const mr_args *args, const mr_scene *sc
 
 /* ---- what it lacks ----------------------------------------------------------------------- */
 
-static void put_lacks(const mr_trace *trace, mr_sink *sink)
+/* What PyTorch would record, and how, is of use to those who recorded with PyTorch. */
+static void put_lacks(mr_ctx *ctx, const mr_trace *trace, mr_sink *sink)
 {
-    const bool pytorch = !trace->about[MR_ABOUT_framework]
-                         || strcmp(trace->about[MR_ABOUT_framework], "pytorch") == 0;
+    const char *framework = trace->about[MR_ABOUT_framework];
+    const bool pytorch = framework && strcmp(framework, "pytorch") == 0;
     const struct {
         bool missing;
-        const char *text;
+        const char *what, *how;
     } lacks[] = {
-        {!(trace->has & MR_HAS_DATAFLOW), "ops and their tensors: placements can be compared, "
-                                          "rewrites such as checkpointing need an\n"
-                                          "    operator trace (traces/README.md)"},
-        {!(trace->has & MR_HAS_HISTORY),
-         "what the allocator did, which check needs: "
-         "torch.cuda.memory._record_memory_history()\n"
-         "    before the steps, torch.cuda.memory._dump_snapshot(\"step.pickle\") after them"},
-        {!trace->stacks.n && !trace->ops.n,
-         "who asked for memory: torch.cuda.memory._record_memory_history(stacks=\"python\")"},
-        {pytorch && !trace->about[MR_ABOUT_framework_version],
-         "the release of PyTorch: predictions are those of the newest unless a spec names "
-         "another,\n"
-         "    as in pytorch:version=2.4"},
-        {pytorch && !trace->about[MR_ABOUT_allocator],
-         "the settings of the allocator: PyTorch's defaults are assumed; --alloc-conf gives "
-         "others"},
-        {!trace->times.n && !(trace->has & MR_HAS_TIMES), "times"},
+        {!(trace->has & MR_HAS_DATAFLOW),
+         "ops and their tensors, which rewrites such as "
+         "checkpointing work on; placements can be compared",
+         ""},
+        {!(trace->has & MR_HAS_HISTORY), "what the allocator did, which check needs",
+         ": torch.cuda.memory._record_memory_history() before the steps, "
+         "torch.cuda.memory._dump_snapshot(\"step.pickle\") after them"},
+        {!trace->stacks.n && !trace->ops.n, "who asked for memory",
+         ": torch.cuda.memory._record_memory_history(stacks=\"python\")"},
+        {pytorch && !trace->about[MR_ABOUT_framework_version], "the release of PyTorch",
+         ": predictions are those of the newest unless a spec names another, as in "
+         "pytorch:version=2.4"},
+        {pytorch && !trace->about[MR_ABOUT_allocator], "the settings of the allocator",
+         ": PyTorch's defaults are assumed; --alloc-conf gives others"},
+        {!trace->times.n && !(trace->has & MR_HAS_TIMES), "times", ""},
     };
-    mr_sink_print(sink, "not recorded\n");
-    for (size_t i = 0; i < MR_COUNT(lacks); i++)
-        if (lacks[i].missing) mr_sink_print(sink, "  - %s\n", lacks[i].text);
-    if (trace->notes.n) mr_sink_print(sink, "\nnotes\n");
+    bool any = false;
+    for (size_t i = 0; i < MR_COUNT(lacks); i++) {
+        if (!lacks[i].missing) continue;
+        if (!any) mr_sink_print(sink, "not recorded\n");
+        any = true;
+        const char *text = mr_printf(ctx, "%s%s", lacks[i].what, pytorch ? lacks[i].how : "");
+        mr_sink_print(sink, "  - %s\n", mr_fold(ctx, text, 4));
+    }
+    if (trace->notes.n) mr_sink_print(sink, "%snotes\n", any ? "\n" : "");
     for (uint32_t i = 0; i < trace->notes.n; i++)
-        mr_sink_print(sink, "  - %s\n", trace->notes.at[i]);
+        mr_sink_print(sink, "  - %s\n", mr_fold(ctx, trace->notes.at[i], 4));
 }
 
 /* ---- the command ------------------------------------------------------------------------- */
@@ -323,7 +327,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     const mr_makers *makers = mr_makers_new(ctx, &scene.trace);
     for (uint32_t i = 0; i < scene.cuda_device_count; i++)
         MR_TRY(put_device(ctx, args, &scene, makers, scene.cuda_devices[i], sink));
-    put_lacks(&scene.trace, sink);
+    put_lacks(ctx, &scene.trace, sink);
     return mr_sink_commit(sink);
 }
 

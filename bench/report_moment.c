@@ -257,7 +257,8 @@ static int by_unused(const void *a, const void *b)
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-static pinneds find_pinned(mr_ctx *ctx, const mr_moment *m)
+/* Those that are partly free; *whole gets the sum of those that are free altogether. */
+static pinneds find_pinned(mr_ctx *ctx, const mr_moment *m, sum *whole)
 {
     pinneds list = {0};
     for (uint32_t i = 0, end; i < m->left.n; i = end) {
@@ -267,6 +268,7 @@ static pinneds find_pinned(mr_ctx *ctx, const mr_moment *m)
             add(m->left.at[end].storage == MR_NONE ? &p.unused : &p.used,
                 m->left.at[end].bytes);
         p.n = end - i;
+        if (!p.used.n) add(whole, p.unused.bytes);
         if (p.used.n && p.unused.n) MR_PUSH(ctx, &list, p);
     }
     if (list.n) qsort(list.at, list.n, sizeof *list.at, by_unused);
@@ -299,8 +301,13 @@ static void put_holders(mr_ctx *ctx, const mr_moment *m, const pinned *p, mr_sin
 
 static void put_pinned(mr_ctx *ctx, const mr_moment *m, const mr_args *args, mr_sink *sink)
 {
-    const pinneds list = find_pinned(ctx, m);
-    sum all = {0}, used = {0};
+    sum all = {0}, used = {0}, whole = {0};
+    const pinneds list = find_pinned(ctx, m, &whole);
+    if (whole.n)
+        mr_sink_print(sink,
+                      "Segments that are free altogether\n  %s in %s, which nothing pins\n\n",
+                      mr_show_bytes(ctx, whole.bytes),
+                      mr_show_count(ctx, whole.n, "segment", "segments"));
     if (!list.n) return;
     for (uint32_t i = 0; i < list.n; i++) {
         add(&all, list.at[i].unused.bytes);

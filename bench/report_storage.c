@@ -34,24 +34,47 @@ static const char *file_name(const char *path)
     return name;
 }
 
-/* The innermost frame of the user's own program; else of any Python program; else the
- * innermost. */
+/* The allocator's own functions and those that take the stack say nothing about who asked. */
+static bool is_plumbing(const mr_frame *frame)
+{
+    static const char *const words[] = {"unwind", "CapturedTraceback", "gather_with_cpp",
+                                        "CachingAllocator", "at::detail::"};
+    for (size_t i = 0; i < MR_COUNT(words); i++)
+        if (strstr(frame->function, words[i])) return true;
+    return false;
+}
+
+/* The innermost frame of the user's own program; else of any Python program; else of whatever
+ * called the allocator. */
 static const mr_frame *telling_frame(const mr_trace *trace, const mr_stack *stack)
 {
-    const mr_frame *python = NULL;
+    const mr_frame *python = NULL, *caller = NULL;
     for (uint32_t i = 0; i < stack->n; i++) {
         const mr_frame *frame = &trace->frames.at[stack->at[i]];
+        if (!caller && !is_plumbing(frame)) caller = frame;
         if (!is_python(frame)) continue;
         if (!is_package(frame)) return frame;
         if (!python) python = frame;
     }
-    if (python) return python;
-    return stack->n ? &trace->frames.at[stack->at[0]] : NULL;
+    return python ? python : caller;
+}
+
+/* Of a C++ function without its arguments. */
+static const char *short_name(mr_ctx *ctx, const char *function)
+{
+    static const char anonymous[] = "(anonymous namespace)";
+    size_t n = strcspn(function, "(");
+    if (strncmp(function + n, anonymous, sizeof anonymous - 1) == 0) {
+        n += sizeof anonymous - 1;
+        n += strcspn(function + n, "(");
+    }
+    return n ? mr_strndup(ctx, function, n) : function;
 }
 
 static const char *show_frame(mr_ctx *ctx, const mr_frame *frame)
 {
     const char *file = file_name(frame->file);
+    if (!is_python(frame)) return short_name(ctx, frame->function);
     if (!frame->line) return mr_printf(ctx, "%s %s", file, frame->function);
     return mr_printf(ctx, "%s:%" PRIu32 " %s", file, frame->line, frame->function);
 }
@@ -95,25 +118,44 @@ const char *mr_show_maker(mr_ctx *ctx, const mr_makers *makers, uint32_t storage
         if (frame) return show_frame(ctx, frame);
     }
     const uint32_t tensor = makers->tensor[storage], op = makers->op[storage];
+    if (op != MR_NONE && !s->before) return show_op(ctx, &trace->ops.at[op]);
     if (tensor != MR_NONE && *trace->tensors.at[tensor].name)
         return trace->tensors.at[tensor].name;
-    if (op != MR_NONE && !s->before) return show_op(ctx, &trace->ops.at[op]);
     return s->before ? "there before the recording" : "not recorded";
 }
 
+static bool has_python(const mr_trace *trace, const mr_stack *stack)
+{
+    for (uint32_t i = 0; i < stack->n; i++)
+        if (is_python(&trace->frames.at[stack->at[i]])) return true;
+    return false;
+}
+
+static void put_frame(const mr_frame *frame, const char *indent, mr_sink *sink)
+{
+    enum { WIDTH = 60 }; /* names of C++ functions can fill pages */
+    const char *file = frame->file[0] ? frame->file : "??";
+    const bool cut = strlen(frame->function) > WIDTH;
+    mr_sink_print(sink, "%s%s", indent, file);
+    if (frame->line) mr_sink_print(sink, ":%" PRIu32, frame->line);
+    mr_sink_print(sink, " %.*s%s\n", WIDTH, frame->function, cut ? "..." : "");
+}
+
+/* Where Python is among them, the frames of the interpreter and of libraries below it are
+ * noise. */
 void mr_write_frames(const mr_trace *trace, uint32_t storage, uint32_t most, const char *indent,
                      mr_sink *sink)
 {
     const uint32_t index = trace->storages.at[storage].stack;
     if (index == MR_NONE) return;
     const mr_stack *stack = &trace->stacks.at[index];
-    for (uint32_t i = 0; i < stack->n && i < most; i++) {
+    const bool python = has_python(trace, stack);
+    uint32_t shown = 0, left = 0;
+    for (uint32_t i = 0; i < stack->n; i++) {
         const mr_frame *frame = &trace->frames.at[stack->at[i]];
-        mr_sink_print(sink, "%s%s", indent, frame->file);
-        if (frame->line) mr_sink_print(sink, ":%" PRIu32, frame->line);
-        mr_sink_print(sink, " %s\n", frame->function);
+        if (python && !is_python(frame)) continue;
+        if (shown == most) left++;
+        else shown++, put_frame(frame, indent, sink);
     }
-    if (stack->n > most)
-        mr_sink_print(sink, "%sand %" PRIu32 " more, outside of these\n", indent,
-                      stack->n - most);
+    if (left) mr_sink_print(sink, "%sand %" PRIu32 " more, outside of these\n", indent, left);
 }
