@@ -10,15 +10,14 @@
 
 /* ---- what is shown ---------------------------------------------------------------------- */
 
-/* Without specs: what was recorded, and the option that most people should try first. */
+/* Without specs: what was recorded, and the other side of the option to try first. */
 static void default_specs(mr_ctx *ctx, const mr_trace *trace, mr_words *out)
 {
     const char *recorded = mr_scene_recorded_spec(ctx, trace);
+    const bool expandable = strstr(recorded, "expandable_segments") != NULL;
     MR_PUSH(ctx, out, recorded);
-    if (!strstr(recorded, "expandable_segments"))
-        MR_PUSH(ctx, out,
-                mr_printf(ctx, "%s%cexpandable_segments=True", recorded,
-                          strchr(recorded, ':') ? ',' : ':'));
+    MR_PUSH(ctx, out,
+            mr_scene_pytorch_spec(ctx, trace, expandable ? NULL : "expandable_segments=True"));
 }
 
 static mr_status add_panel(mr_ctx *ctx, const char *text, mr_figure *figure)
@@ -27,7 +26,7 @@ static mr_status add_panel(mr_ctx *ctx, const char *text, mr_figure *figure)
     mr_answer *answer = MR_NEW(ctx, mr_answer);
     MR_TRY(mr_scene_spec(ctx, text, spec));
     const mr_question question = mr_scene_question(figure->scene, spec, figure->cuda_device);
-    MR_TRY(mr_evaluate(ctx, &question, answer));
+    MR_TRY(mr_scene_evaluate(ctx, &question, answer));
     MR_PUSH(ctx, &figure->panels, (mr_panel){spec->text, answer});
     return MR_OK;
 }
@@ -73,7 +72,9 @@ static mr_status make_figure(mr_ctx *ctx, const mr_args *args, const mr_words *s
     }
     figure->colouring = choose_colouring(args, &figure->scene->trace);
     mr_hues_prepare(figure);
-    return choose_axis(ctx, args, figure);
+    MR_TRY(choose_axis(ctx, args, figure));
+    figure->x_end = mr_clock_end(figure);
+    return MR_OK;
 }
 
 /* ---- files ------------------------------------------------------------------------------ */

@@ -22,7 +22,8 @@ typedef enum mr_colouring { MR_BY_SIZE, MR_BY_ROLE, MR_BY_STACK, MR_BY_STREAM } 
 typedef struct mr_figure {
     const mr_scene *scene;
     uint32_t cuda_device;
-    bool by_time; /* x is the time of the recording in ms, not the number of events */
+    bool by_time; /* x is the time of the recording in ns, not the number of events */
+    double x_end; /* largest x of all panels */
     mr_colouring colouring;
     uint64_t size_class[MR_SIZE_CLASSES]; /* largest block of each */
     MR_VEC(mr_panel) panels;
@@ -37,18 +38,18 @@ typedef struct mr_clock {
     uint32_t event;      /* events that are over */
     uint32_t recorded;   /* the same in the recording, which has events of other devices too */
     uint64_t ns;
+    double x;
 } mr_clock;
 
 /* True when the answer's events have times: ops that were measured, or events of a recording
  * that is neither rewritten nor repeated. */
 bool mr_clock_knows_time(const mr_figure *figure, const mr_answer *answer);
 mr_clock mr_clock_start(const mr_figure *figure, const mr_answer *answer);
-/* Moves on to the event that command `c` serves. */
+/* Moves on to the event that command `c` serves; x is where that begins. */
 void mr_clock_to(mr_clock *clock, uint32_t c);
-/* Moves on until `event` events are over. */
+/* Moves on until `event` events are over; x is where the last of them ends. */
 void mr_clock_past(mr_clock *clock, uint32_t event);
-double mr_clock_x(const mr_clock *clock);
-double mr_clock_end(const mr_figure *figure); /* largest x of all panels */
+double mr_clock_end(const mr_figure *figure); /* for x_end */
 
 /* ---- colours ---------------------------------------------------------------------------- */
 

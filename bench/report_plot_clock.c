@@ -41,9 +41,15 @@ static void tick(mr_clock *clock)
     else if (event->kind == MR_RUN) clock->ns += clock->answer->trace.ops.at[event->id].ns;
 }
 
-void mr_clock_past(mr_clock *clock, uint32_t event)
+static void go_past(mr_clock *clock, uint32_t event)
 {
     while (clock->event < event && clock->event < clock->answer->schedule.events.n) tick(clock);
+}
+
+void mr_clock_past(mr_clock *clock, uint32_t event)
+{
+    go_past(clock, event);
+    clock->x = clock->by_time ? (double)clock->ns : clock->event;
 }
 
 /* Events that free an id, looked for no further than the next allocation: a block that became
@@ -61,32 +67,39 @@ static uint32_t find_release(const mr_clock *clock, uint32_t id)
 
 static bool serves(const mr_schedule *schedule, const mr_event *event, const mr_cmd *cmd)
 {
-    switch (cmd->kind) {
-    case MR_EXEC: return event->kind == MR_RUN && event->id == cmd->id;
-    case MR_BIND:
-        if (event->kind == MR_CARRY) return schedule->carries.at[event->id].to == cmd->id;
-        return event->kind == MR_ALLOC && event->id == cmd->id;
-    default: return event->kind == MR_ALLOC && event->id == cmd->id;
-    }
+    if (event->kind == MR_RUN) return cmd->kind == MR_EXEC && event->id == cmd->id;
+    if (event->kind == MR_CARRY)
+        return cmd->kind == MR_BIND && schedule->carries.at[event->id].to == cmd->id;
+    return event->kind == MR_ALLOC && cmd->kind != MR_EXEC && event->id == cmd->id;
+}
+
+/* The event, plus 1, that a command serves; where that cannot be said, that of the last one. */
+static uint32_t find_event(const mr_clock *clock, const mr_cmd *cmd)
+{
+    const mr_schedule *schedule = &clock->answer->schedule;
+    if (cmd->kind == MR_UNBIND || cmd->kind == MR_DEFER) return find_release(clock, cmd->id);
+    if (cmd->kind != MR_BIND && cmd->kind != MR_REFUSE && cmd->kind != MR_EXEC)
+        return clock->event;
+    uint32_t e = clock->event;
+    while (e < schedule->events.n && !serves(schedule, &schedule->events.at[e], cmd)) e++;
+    return e < schedule->events.n ? e + 1 : clock->event;
+}
+
+static bool is_about_segments(const mr_cmd *cmd)
+{
+    return cmd->kind == MR_RESERVE || cmd->kind == MR_RELEASE || cmd->kind == MR_MAP
+           || cmd->kind == MR_UNMAP;
 }
 
 void mr_clock_to(mr_clock *clock, uint32_t c)
 {
     const mr_placement *placement = &clock->answer->placement;
-    const mr_schedule *schedule = &clock->answer->schedule;
-    const mr_cmd *cmd = &placement->cmds.at[c];
     if (c < placement->start) return;
-    if (cmd->kind == MR_UNBIND || cmd->kind == MR_DEFER)
-        mr_clock_past(clock, find_release(clock, cmd->id));
-    if (cmd->kind != MR_BIND && cmd->kind != MR_REFUSE && cmd->kind != MR_EXEC) return;
-    uint32_t e = clock->event;
-    while (e < schedule->events.n && !serves(schedule, &schedule->events.at[e], cmd)) e++;
-    mr_clock_past(clock, e + 1);
-}
-
-double mr_clock_x(const mr_clock *clock)
-{
-    return clock->by_time ? (double)clock->ns / 1e6 : clock->event;
+    /* Segments come and go for the sake of the request behind them. */
+    while (c + 1 < placement->cmds.n && is_about_segments(&placement->cmds.at[c])) c++;
+    const mr_cmd *cmd = &placement->cmds.at[c];
+    go_past(clock, find_event(clock, cmd));
+    clock->x = clock->by_time ? (double)clock->ns : clock->event ? clock->event - 1 : 0;
 }
 
 double mr_clock_end(const mr_figure *figure)
@@ -95,7 +108,7 @@ double mr_clock_end(const mr_figure *figure)
     for (uint32_t p = 0; p < figure->panels.n; p++) {
         mr_clock clock = mr_clock_start(figure, figure->panels.at[p].answer);
         mr_clock_past(&clock, clock.answer->schedule.events.n);
-        if (mr_clock_x(&clock) > end) end = mr_clock_x(&clock);
+        if (clock.x > end) end = clock.x;
     }
     return end > 0 ? end : 1;
 }

@@ -67,8 +67,8 @@ mr_head mr_head_begin(mr_ctx *ctx, const mr_figure *figure, const char *title)
     mr_head head = {.ctx = ctx};
     mr_head_add(&head, "title\t%s", title);
     mr_head_add(&head, "subtitle\t%s", describe_scene(ctx, figure));
-    mr_head_add(&head, "x\t0\t%.10g\t%s", mr_clock_end(figure),
-                figure->by_time ? "time, ms" : "events of the recording");
+    mr_head_add(&head, "x\t0\t%.12g\t%s", figure->x_end,
+                figure->by_time ? "time" : "events of the recording");
     const size_t most = figure->panels.n > 1 ? SPEC_MOST / 2 : SPEC_MOST;
     for (uint32_t p = 0; p < figure->panels.n; p++) {
         const mr_panel *panel = &figure->panels.at[p];

@@ -194,9 +194,9 @@ void mr_space_lay_out(mr_ctx *ctx, const mr_figure *figure, uint32_t panel, mr_s
     mr_clock clock = mr_clock_start(figure, answer);
     for (uint32_t c = 0; c < placement->cmds.n; c++) {
         mr_clock_to(&clock, c);
-        step(&l, &placement->cmds.at[c], mr_clock_x(&clock));
+        step(&l, &placement->cmds.at[c], clock.x);
     }
     if (placement->oom_at == MR_NONE) mr_clock_past(&clock, answer->schedule.events.n);
-    close_all(&out->held, mr_clock_x(&clock));
-    close_all(&out->blocks, mr_clock_x(&clock));
+    close_all(&out->held, clock.x);
+    close_all(&out->blocks, clock.x);
 }

@@ -10,7 +10,7 @@
 static void write_rect(mr_sink *sink, const char *what, uint32_t panel, const mr_rect *rect,
                        uint32_t shade)
 {
-    mr_sink_print(sink, "%s,%" PRIu32 ",%.10g,%.10g,%.0f,%.0f,%" PRIu32 ",%" PRIu32 "\n", what,
+    mr_sink_print(sink, "%s,%" PRIu32 ",%.12g,%.12g,%.0f,%.0f,%" PRIu32 ",%" PRIu32 "\n", what,
                   panel + 1, rect->x0, rect->x1, rect->y0, rect->y1, rect->hue, shade);
 }
 
@@ -33,7 +33,7 @@ static mr_grid sort_panels(mr_ctx *ctx, const mr_figure *figure, const mr_space 
                            panel_parts *out)
 {
     const uint32_t n = figure->panels.n;
-    mr_grid grid = {.x_end = mr_clock_end(figure),
+    mr_grid grid = {.x_end = figure->x_end,
                     .y_end = 1,
                     .columns = n == 1 ? PIXELS_WIDE : PIXELS_WIDE / 2,
                     .rows = PIXELS_TALL};

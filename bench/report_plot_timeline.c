@@ -21,6 +21,11 @@ typedef struct moment {
 /* Which of a pixel column's moments: */
 enum { FIRST, LAST, ALLOCATED_LOW, ALLOCATED_HIGH, RESERVED_LOW, RESERVED_HIGH };
 
+/* From the bottom of the stack upwards: what stays comes first. */
+static const mr_role order[] = {MR_ROLE_parameter, MR_ROLE_state,    MR_ROLE_buffer,
+                                MR_ROLE_input,     MR_ROLE_gradient, MR_ROLE_activation,
+                                MR_ROLE_temporary, MR_ROLE_unknown};
+
 typedef struct writer {
     mr_sink *sink;
     const bool *roles; /* which roles have a column */
@@ -34,10 +39,10 @@ typedef struct writer {
 
 static void write_row(const writer *w, double x, const moment *m)
 {
-    mr_sink_print(w->sink, "%" PRIu32 ",%.10g,%" PRIu64 ",%" PRIu64 ",%" PRIu64, w->panel, x,
+    mr_sink_print(w->sink, "%" PRIu32 ",%.12g,%" PRIu64 ",%" PRIu64 ",%" PRIu64, w->panel, x,
                   m->levels.requested, m->levels.allocated, m->levels.reserved);
-    for (int r = 0; r < MR_ROLE_N; r++)
-        if (w->roles[r]) mr_sink_print(w->sink, ",%" PRIu64, m->role[r]);
+    for (size_t i = 0; i < MR_COUNT(order); i++)
+        if (w->roles[order[i]]) mr_sink_print(w->sink, ",%" PRIu64, m->role[order[i]]);
     mr_sink_print(w->sink, "\n");
 }
 
@@ -97,10 +102,8 @@ static void write_panel(const mr_figure *figure, uint32_t p, const bool *roles, 
     const mr_answer *answer = figure->panels.at[p].answer;
     const mr_placement *placement = &answer->placement;
     mr_clock clock = mr_clock_start(figure, answer);
-    writer w = {.sink = sink,
-                .roles = roles,
-                .panel = p + 1,
-                .column_width = mr_clock_end(figure) / COLUMNS};
+    writer w = {
+        .sink = sink, .roles = roles, .panel = p + 1, .column_width = figure->x_end / COLUMNS};
     moment now = {0};
     uint32_t c = 0;
     while (c < placement->start) step(&now, answer, &placement->cmds.at[c++]);
@@ -108,15 +111,15 @@ static void write_panel(const mr_figure *figure, uint32_t p, const bool *roles, 
     write_row(&w, 0, &now);
     for (; c < placement->cmds.n; c++) {
         mr_clock_to(&clock, c);
-        if (mr_clock_x(&clock) > now.x)
+        if (clock.x > now.x)
             see(&w, &now); /* all commands of one x are one change */
-        now.x = mr_clock_x(&clock);
+        now.x = clock.x;
         step(&now, answer, &placement->cmds.at[c]);
     }
     see(&w, &now);
     flush_column(&w);
     if (placement->oom_at == MR_NONE) mr_clock_past(&clock, answer->schedule.events.n);
-    write_row(&w, mr_clock_x(&clock), &w.before);
+    write_row(&w, clock.x, &w.before);
 }
 
 /* ---- marks ------------------------------------------------------------------------------ */
@@ -129,16 +132,27 @@ typedef struct marker {
     mr_head *head;
     uint32_t panel, n;
     double end, line, text; /* x that is taken by what stands there already */
+    double x;            /* of what is waiting to be written: several marks may be one line */
+    const char *waiting; /* NULL: nothing */
 } marker;
+
+static void write_mark(marker *m)
+{
+    if (!m->waiting || m->n == MARKS_MOST || (m->n && m->x < m->line)) return;
+    const bool room = m->n == 0 || m->x >= m->text;
+    mr_head_add(m->head, "mark\t%" PRIu32 "\t%.12g\t%.32s\t0", m->panel, m->x,
+                room ? m->waiting : " ");
+    m->n++;
+    m->line = m->x + LINE_ROOM * m->end;
+    if (room) m->text = m->x + (LINE_ROOM + TEXT_ROOM * (double)strlen(m->waiting)) * m->end;
+}
 
 static void mark(marker *m, double x, const char *text)
 {
-    if (m->n == MARKS_MOST || (m->n && x < m->line)) return;
-    const bool room = m->n == 0 || x >= m->text;
-    mr_head_add(m->head, "mark\t%" PRIu32 "\t%.10g\t%.24s\t0", m->panel, x, room ? text : " ");
-    m->n++;
-    m->line = x + LINE_ROOM * m->end;
-    if (room) m->text = x + (LINE_ROOM + TEXT_ROOM * (double)strlen(text)) * m->end;
+    const bool same = m->waiting && m->x == x;
+    if (!same) write_mark(m);
+    m->waiting = same ? mr_printf(m->head->ctx, "%s, %s", m->waiting, text) : text;
+    m->x = x;
 }
 
 /* Phases of ops speak where the recording has no marks of its own. */
@@ -154,7 +168,7 @@ static void add_marks(mr_head *head, const mr_figure *figure, uint32_t p)
     const mr_answer *answer = figure->panels.at[p].answer;
     const mr_schedule *schedule = &answer->schedule;
     mr_clock clock = mr_clock_start(figure, answer);
-    marker m = {head, p + 1, 0, mr_clock_end(figure), 0, 0};
+    marker m = {.head = head, .panel = p + 1, .end = figure->x_end};
     mr_phase phase = MR_OTHER;
     bool marked = false;
     for (uint32_t e = 0; e < schedule->events.n; e++) {
@@ -164,14 +178,15 @@ static void add_marks(mr_head *head, const mr_figure *figure, uint32_t p)
         const bool phases = said && said->kind == MR_PHASE_BEGIN;
         marked |= phases;
         if (phases || (said && said->kind == MR_STEP_BEGIN))
-            mark(&m, mr_clock_x(&clock), *said->name ? said->name : "step");
+            mark(&m, clock.x, *said->name ? said->name : "step");
         if (event->kind == MR_RUN && !marked)
-            mark_op(&m, mr_clock_x(&clock), &answer->trace.ops.at[event->id], &phase);
+            mark_op(&m, clock.x, &answer->trace.ops.at[event->id], &phase);
         if (e == answer->placement.oom_at)
-            mr_head_add(head, "mark\t%" PRIu32 "\t%.10g\tout of memory\t1", p + 1,
-                        mr_clock_x(&clock));
+            mr_head_add(head, "mark\t%" PRIu32 "\t%.12g\tout of memory\t1", p + 1,
+                        clock.x);
         mr_clock_past(&clock, e + 1);
     }
+    write_mark(&m);
 }
 
 /* ---- the table -------------------------------------------------------------------------- */
@@ -197,10 +212,10 @@ static void add_stacks(mr_head *head, const bool *roles, bool known)
     enum { ALLOCATED_COLUMN = 4, FIRST_ROLE_COLUMN = 6 };
     if (!known) mr_head_add(head, "stack\t%d\tallocated\t1", ALLOCATED_COLUMN);
     int column = FIRST_ROLE_COLUMN;
-    for (int r = 0; r < MR_ROLE_N; r++)
-        if (roles[r])
-            mr_head_add(head, "stack\t%d\t%s\t%" PRIu32, column++, mr_role_plural((mr_role)r),
-                        mr_hue_of_role((mr_role)r));
+    for (size_t i = 0; i < MR_COUNT(order); i++)
+        if (roles[order[i]])
+            mr_head_add(head, "stack\t%d\t%s\t%" PRIu32, column++, mr_role_plural(order[i]),
+                        mr_hue_of_role(order[i]));
 }
 
 static void add_limits(mr_ctx *ctx, const mr_figure *figure, mr_head *head)
@@ -225,8 +240,8 @@ void mr_plot_timeline(mr_ctx *ctx, const mr_figure *figure, mr_sink *sink)
     for (uint32_t p = 0; p < figure->panels.n; p++) add_marks(&head, figure, p);
     mr_head_write(&head, sink);
     mr_sink_print(sink, "panel,x,requested,allocated,reserved");
-    for (int r = 0; r < MR_ROLE_N; r++)
-        if (roles[r]) mr_sink_print(sink, ",%s", mr_role_name((mr_role)r));
+    for (size_t i = 0; i < MR_COUNT(order); i++)
+        if (roles[order[i]]) mr_sink_print(sink, ",%s", mr_role_name(order[i]));
     mr_sink_print(sink, "\n");
     for (uint32_t p = 0; p < figure->panels.n; p++) write_panel(figure, p, roles, sink);
 }

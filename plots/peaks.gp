@@ -37,11 +37,10 @@ set xlabel unit_name(unit)
 eval heading
 eval legend
 do for [p = 1:panels] {
-    set label 2000 + p panel_text[p] at graph 0, first group * (p - 1) + 14 offset 0.3, 0 \
-        textcolor rgb ink
-    if (panel_note[p][:6] ne "out of") { continue }
-    set label 3000 + p panel_note[p] at graph 1, first group * (p - 1) + 14 right font ",14" \
-        textcolor rgb alarm
+    failed = panel_note[p][:6] eq "out of"
+    set label 2000 + p panel_text[p].(failed ? ": ".panel_note[p] : "") \
+        at graph 0, first group * (p - 1) + 14 offset 0.3, 0 \
+        textcolor rgb (failed ? alarm : ink)
 }
 top(i) = group * (column("panel") - 1) + 26 + 18 * (i - 1)
 bytes(i) = column(part[i]) / unit

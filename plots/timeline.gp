@@ -1,6 +1,6 @@
-# timeline.gp -- memory over time: handed out, held from the device, what it has; a panel per spec.
+# timeline.gp -- memory over time: handed out, held, what the device has; a panel per spec.
 #
-# Columns of DATA: panel, x, requested, allocated, reserved, and one per role where roles are known.
+# Columns of DATA: panel, x, requested, allocated, reserved, and one per role where known.
 # A change has two rows, before and after, so that lines between rows make steps.
 DATA = ARG1
 OUT = ARG2
@@ -17,7 +17,8 @@ none = legend_add("reserved", ink, LINE)
 if (show_limit) { none = legend_add(limit_text, alarm, DASHES) }
 do for [i = 1:legends] { none = legend_step(i) }
 
-above = 108 # pixels: titles, a panel, between panels, axis and legend and caption
+left = 92
+above = 108 # pixels: titles, a panel, between panels; below: axis, legend, caption
 each = panels == 1 ? 380 : panels == 2 ? 260 : 190
 between = 44
 below = 102 + 22 * legend_rows + 18 * caption_rows
@@ -27,43 +28,46 @@ legend_y = high - 12 - 18 * caption_rows - 22 * legend_rows
 
 eval canvas(high)
 set output OUT
-set xrange [x_low:x_high]
+set xrange [x_low / x_unit:x_high / x_unit]
 set yrange [0:(marks ? 1.17 : 1.08) * peak / unit]
-set ylabel "memory, ".unit_name(unit) offset 0.5, 0 textcolor rgb ink
+x(none) = column("x") / x_unit
 here(c) = column("panel") == p ? column(c) / unit : NaN
-upto(s) = column("panel") == p ? (sum [i = s:stacks] column(stack_column[i])) / unit : NaN
+upto(s) = column("panel") == p ? (sum [i = 1:s] column(stack_column[i])) / unit : NaN
 
 set multiplot
 do for [p = 1:panels] {
     unset label
     unset arrow
-    set lmargin at screen px(80)
+    set lmargin at screen px(left)
     set rmargin at screen px(wide - 30)
     set tmargin at screen py(top_of(p))
     set bmargin at screen py(top_of(p) + each)
-    set label 1 panel_text[p] at screen px(80), screen py(top_of(p) - 14) textcolor rgb ink
+    set label 1 panel_text[p] at screen px(left), screen py(top_of(p) - 14) textcolor rgb ink
     set label 2 panel_note[p] at screen px(wide - 30), screen py(top_of(p) - 14) right \
         font ",14" textcolor rgb note_colour(panel_note[p])
+    set label 3 "memory, ".unit_name(unit) at screen px(26), screen py(top_of(p) + each / 2) \
+        center rotate by 90 textcolor rgb ink
     set format x ""
     if (p == panels) {
-        set format x "%.0f"
-        set xlabel x_text textcolor rgb ink
+        set format x "%.7g"
+        set xlabel x_label textcolor rgb ink
         eval heading
         eval legend
     }
     do for [m = 1:marks] {
         if (mark_panel[m] != p) { continue }
-        set arrow m from first mark_x[m], graph 0 to first mark_x[m], graph 1 nohead \
+        at = mark_x[m] / x_unit
+        set arrow m from first at, graph 0 to first at, graph 1 nohead \
             linecolor rgb (mark_alarm[m] ? alarm : dim) linewidth (mark_alarm[m] ? 2 : 0.8) \
             dashtype 3 front
-        set label 2 + m mark_text[m] at first mark_x[m], graph (mark_alarm[m] ? 0.5 : 0.97) \
+        set label 3 + m mark_text[m] at first at, graph (mark_alarm[m] ? 0.5 : 0.97) \
             offset 0.4, -0.3 font ",12" textcolor rgb (mark_alarm[m] ? alarm : ink) front
     }
-    plot DATA using "x":(here("reserved")) with filledcurves y1=0 linecolor rgb held, \
-         for [s = 1:stacks] DATA using "x":(upto(s)) with filledcurves y1=0 \
+    plot DATA using (x(0)):(here("reserved")) with filledcurves y1=0 linecolor rgb held, \
+         for [s = stacks:1:-1] DATA using (x(0)):(upto(s)) with filledcurves y1=0 \
              linecolor rgb hue[stack_hue[s]], \
-         DATA using "x":(here("requested")) with lines linecolor rgb ink dashtype 3, \
-         DATA using "x":(here("reserved")) with lines linecolor rgb ink linewidth 1.5, \
+         DATA using (x(0)):(here("requested")) with lines linecolor rgb ink dashtype 3, \
+         DATA using (x(0)):(here("reserved")) with lines linecolor rgb ink linewidth 1.5, \
          show_limit ? limit / unit : NaN with lines linecolor rgb alarm linewidth 2 dashtype 2
 }
 unset multiplot
