@@ -103,27 +103,6 @@ static mr_status choose_device(mr_ctx *ctx, const mr_args *args, mr_scene *scene
     return MR_OK;
 }
 
-/* PyTorch reserves 9/8 of a GPU's memory as the addresses of an expandable segment.  Where two
- * of them followed each other, the GPU that was recorded cannot have had more than 8/9 of the
- * gap; with more, predicted segments would overlap at the recorded addresses. */
-static uint64_t recorded_memory(const mr_trace *trace)
-{
-    uint64_t least = UINT64_MAX;
-    for (uint32_t h = 0; h < trace->histories.n; h++) {
-        const mr_history *history = &trace->histories.at[h];
-        for (uint32_t i = 0; i < history->segments.n; i++) {
-            const mr_segment *one = &history->segments.at[i];
-            for (uint32_t k = 0; one->expandable && k < history->segments.n; k++) {
-                const mr_segment *other = &history->segments.at[k];
-                if (!other->expandable || other->address <= one->address) continue;
-                const uint64_t gap = other->address - one->address;
-                if (gap < least) least = gap;
-            }
-        }
-    }
-    return least / 9 * 8;
-}
-
 static mr_status read_recording(mr_ctx *ctx, const mr_args *args, mr_trace *out)
 {
     const mr_read_options options = {strcmp(args->ends, "inclusive") == 0, args->reader};
@@ -151,9 +130,6 @@ mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out)
         (mr_scene){.iterations = (uint32_t)args->iterations, .as_recorded = args->as_recorded};
     MR_TRY(choose_device(ctx, args, out));
     MR_TRY(read_recording(ctx, args, &out->trace));
-    const uint64_t memory = recorded_memory(&out->trace);
-    if ((out->device_assumed || args->as_recorded) && memory < out->device.memory)
-        out->device.memory = memory;
     MR_TRY(cut(ctx, args, &out->trace));
     return choose_cuda_devices(ctx, args, out);
 }
