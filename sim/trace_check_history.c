@@ -229,7 +229,7 @@ static mr_status check_history(referee *r)
     MR_TRY(check_start(r));
     for (r->cmd = 0; r->cmd < h->cmds.n; r->cmd++) MR_TRY(judge(r, &h->cmds.at[r->cmd]));
     MR_TRY(check_last(r));
-    if (h->capacity_low <= h->capacity_high) return MR_OK;
+    if (h->capacity_low < h->capacity_high) return MR_OK;
     return mr_fail(r->ctx, MR_EINPUT,
                    "the capacity of device %u is at least %" PRIu64 " and below %" PRIu64
                    ", expected the first to be less",
