@@ -2,6 +2,7 @@
 # Runs the command lines of one file and compares all that they print: run.sh PROGRAM ROOT CASE.txt
 #
 #     # a remark
+#     ! cp a b                 prepares something and prints nothing; a shell runs it
 #     $ list native            what stands behind the program's name; a shell reads it
 #     native  placement  ...   everything printed
 #     = 0                      exit code
@@ -19,16 +20,21 @@ memreuse() { "$program" "$@"; }
 # Prints the file again, with what the commands print today.
 replay()
 {
-    inside=no
+    output=no
     while IFS= read -r line; do
-        case $inside,$line in
+        case $output,$line in
+            *,'# '*) printf '%s\n' "$line" ;;
+            *,'! '*)
+                printf '%s\n' "$line"
+                (cd "$scratch" && eval "${line#??}") 2>&1 </dev/null
+                ;;
             *,'$ '* | *,'$')
-                inside=yes
+                output=yes
                 printf '%s\n' "$line"
                 (cd "$scratch" && eval "memreuse ${line#?}") 2>&1 </dev/null
                 echo "= $?"
                 ;;
-            yes,'= '*) inside=no ;;
+            yes,'= '*) output=no ;;
             no,*) printf '%s\n' "$line" ;;
         esac
     done
