@@ -91,11 +91,20 @@ static bool is_about_segments(const mr_cmd *cmd)
            || cmd->kind == MR_UNMAP;
 }
 
+/* Does the command return the segment whose block was freed just before? */
+static bool gives_back(const mr_placement *placement, uint32_t c)
+{
+    const mr_cmd *cmd = &placement->cmds.at[c], *before = c ? cmd - 1 : cmd;
+    return cmd->kind == MR_RELEASE && before->kind == MR_UNBIND
+           && before->block.segment == cmd->block.segment;
+}
+
 void mr_clock_to(mr_clock *clock, uint32_t c)
 {
     const mr_placement *placement = &clock->answer->placement;
     if (c < placement->start) return;
-    /* Segments come and go for the sake of the request behind them. */
+    if (gives_back(placement, c)) return;
+    /* Other segments come and go for the sake of the request behind them. */
     while (c + 1 < placement->cmds.n && is_about_segments(&placement->cmds.at[c])) c++;
     const mr_cmd *cmd = &placement->cmds.at[c];
     go_past(clock, find_event(clock, cmd));

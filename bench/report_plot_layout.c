@@ -138,6 +138,7 @@ static void release(layout *l, uint32_t segment, double x)
 
 static void begin_block(layout *l, const mr_cmd *cmd, double x)
 {
+    if (cmd->block.segment == MR_NONE) return; /* nothing was asked for, nothing given */
     const double y = (double)l->slots[cmd->block.segment].y + (double)cmd->block.offset;
     l->open[cmd->id] = l->out->blocks.n;
     MR_PUSH(l->ctx, &l->out->blocks,

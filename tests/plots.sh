@@ -1,0 +1,95 @@
+#!/bin/sh
+# plots.sh MEMREUSE ROOT -- memreuse plot: its files, their agreement with compare, what goes wrong.
+set -u
+memreuse=$1
+root=$2
+command -v gnuplot > /dev/null || { echo "skipped: gnuplot is not installed"; exit 77; }
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+failures=0
+fail() { echo "$*"; failures=$((failures + 1)); }
+mlp=$root/traces/tiny/mlp.csv
+
+# Every figure exists as data, SVG and PNG, and is what its gnuplot file makes of its data.
+TMPDIR=$work "$memreuse" plot "$mlp" pytorch bound -o "$work/deep/er" > "$work/said" \
+    || fail "plot of mlp.csv failed"
+for name in timeline address-space peaks; do
+    file=$work/deep/er/$name
+    for end in csv svg png; do
+        [ -s "$file.$end" ] || fail "$name.$end is missing"
+        grep -qx "$file.$end" "$work/said" || fail "$name.$end is not in what plot prints"
+    done
+    tail -n 3 "$file.svg" | grep -q '</svg>' || fail "$name.svg has no end"
+    head -c 4 "$file.png" | grep -q PNG || fail "$name.png is no PNG"
+    gnuplot -c "$root/plots/$name.gp" "$file.csv" "$work/again.svg" 2> "$work/messages" \
+        || fail "plots/$name.gp fails alone"
+    [ ! -s "$work/messages" ] || fail "plots/$name.gp complains: $(cat "$work/messages")"
+    cmp -s "$file.svg" "$work/again.svg" || fail "plots/$name.gp alone draws another $name.svg"
+done
+leftovers=$(find "$work" -name '*.part*' -o -name 'memreuse-*')
+[ -z "$leftovers" ] || fail "left behind: $leftovers"
+
+# column FILE NAME -- the largest number in a column of the first spec.
+column() {
+    awk -F, -v name="$2" '/^#/ { next }
+        !at { for (i = 1; i <= NF; i++) if ($i == name) at = i; next }
+        $1 == 1 && $at + 0 > most { most = $at + 0 } END { printf "%.0f\n", most }' "$1"
+}
+
+# compared TRACE NAME -- what compare says of pytorch.
+compared() {
+    "$memreuse" compare "$1" pytorch --format csv | awk -F, -v name="$2" '
+        NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) at = i }
+        $2 ~ /^pytorch/ { print $at; exit }'
+}
+
+# The peaks in both figures are those of the table, also where events share a pixel.
+for trace in "$root"/traces/tiny/*.csv; do
+    "$memreuse" plot "$trace" pytorch -o "$work/peaks" > /dev/null || fail "plot of $trace failed"
+    for sum in allocated reserved; do
+        want=$(compared "$trace" peak_$sum)
+        for figure in timeline peaks; do
+            got=$(column "$work/peaks/$figure.csv" $sum)
+            [ "$got" = "$want" ] || fail "$trace: $figure shows $sum $got, compare says $want"
+        done
+    done
+done
+"$memreuse" plot "$mlp" pytorch -n 2000 -o "$work/long" > /dev/null || fail "a long plot failed"
+[ "$(column "$work/long/timeline.csv" allocated)" = "$(compared "$mlp" peak_allocated)" ] \
+    || fail "the long timeline lost its peak"
+size=$(wc -c < "$work/long/address-space.svg")
+[ "$size" -lt 4000000 ] || fail "the long address space takes $size bytes"
+
+# Roles on top of each other are all that is allocated.
+awk -F, '/^#/ || $1 == "panel" { next }
+    { for (i = 6; i <= NF; i++) $4 -= $i } $4 != 0 { exit 1 }' "$work/deep/er/timeline.csv" \
+    || fail "roles do not add up to allocated memory"
+
+# A name is data, whatever it looks like.
+odd=$work/'a`touch pwned`"; system("touch pwned") # {x_y}.csv'
+cp "$mlp" "$odd"
+(cd "$work" && "$memreuse" plot "$odd" pytorch -o "$work/odd" > /dev/null) \
+    || fail "a file with an odd name failed"
+[ ! -e "$work/pwned" ] || fail "a name was executed"
+
+# expect CODE TEXT COMMAND... -- exit code and a part of what it says.
+expect() {
+    code=$1
+    text=$2
+    shift 2
+    said=$("$@" 2>&1)
+    got=$?
+    [ $got -eq "$code" ] || fail "$*: exit $got, expected $code"
+    case $said in *"$text"*) ;; *) fail "$*: says '$said', expected '$text'" ;; esac
+}
+expect 1 "gnuplot is needed to draw and is not installed" \
+    env PATH="$work/nowhere" "$memreuse" plot "$mlp" -o "$work/bare"
+[ -s "$work/bare/timeline.csv" ] || fail "without gnuplot there is no data either"
+[ ! -e "$work/bare/timeline.svg" ] || fail "without gnuplot there is a figure"
+expect 2 "plot needs a folder" "$memreuse" plot "$mlp"
+expect 1 "is a file, expected a folder" "$memreuse" plot "$mlp" -o "$mlp"
+expect 2 "expected one of size|role|stack|stream" "$memreuse" plot "$mlp" --colour red -o "$work/x"
+
+[ $failures -eq 0 ] || { echo "$failures checks failed"; exit 1; }
+echo "all figures are as they should be"
