@@ -52,6 +52,10 @@ static void take(const char *path, char *text)
 static void become(const char *const *words)
 {
     alarm(SECONDS); /* outlives exec */
+#ifdef MEMORY_LIMITED /* sanitizers reserve more addresses than there is memory */
+    const struct rlimit twice = {2048L * KIB_MAX, 2048L * KIB_MAX};
+    setrlimit(RLIMIT_AS, &twice); /* so that the machine survives what check_memory will report */
+#endif
     const int out = open(said_out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     const int err = open(said_err, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (out >= 0 && err >= 0 && dup2(out, 1) >= 0 && dup2(err, 2) >= 0)

@@ -54,23 +54,23 @@ REFUSED = [
 WRONG = [
     ("opcode", b"\xff", "opcode"),
     ("opcode-nul", b"\x00", "opcode"),
-    ("append-to-nothing", b"00" + APPEND, "stack"),
+    ("append-to-nothing", b"00" + APPEND, "nothing"),
     ("append-to-dict", DICT + NONE + APPEND, "list"),
     ("append-to-number", b"K\x01" + NONE + APPEND, "list"),
-    ("appends-without-mark", LIST + NONE + b"1" + APPENDS, "mark"),
+    ("appends-without-mark", LIST + NONE + b"1" + APPENDS, "MARK"),
     ("setitem-in-list", LIST + text("a") + NONE + SETITEM, "dict"),
     ("setitems-odd", DICT + MARK + text("a") + SETITEMS, "key"),
     ("dict-odd", MARK + text("a") + b"d", "key"),
-    ("tuple-without-mark", b"11t", "mark"),
-    ("tuple3-short", b"000000\x87", "stack"),
-    ("pop-empty", b"000000000", "stack"),
-    ("memoize-nothing", b"0000" + MEMOIZE, "stack"),
-    ("get-unset", get(9), "memo", "9"),
-    ("get-huge", b"j\xff\xff\xff\xff", "memo", "4294967295"),
+    ("tuple-without-mark", b"11t", "MARK"),
+    ("tuple3-short", b"000000\x87", "POP"),
+    ("pop-empty", b"000000000", "POP"),
+    ("memoize-nothing", b"0000" + MEMOIZE, "POP"),
+    ("get-unset", get(9), "place 9", "memo"),
+    ("get-huge", b"j\xff\xff\xff\xff", "4294967295", "memo"),
     ("get-negative", b"g-1\n", "'-1'"),
     ("get-text", b"gone\n", "'one'"),
     ("get-digits", b"g" + b"9" * 100 + b"\n", "999"),
-    ("put-huge", LIST + b"r\xff\xff\xff\xff", "memo", "4294967295"),
+    ("put-huge", LIST + b"r\xff\xff\xff\xff", "4294967295", "memo"),
     ("put-text-huge", LIST + b"p99999999999999999999\n", "99999999999999999999"),
     ("put-negative", LIST + b"p-5\n", "-5"),
     ("int-text", b"I12x\n", "12x"),
@@ -80,11 +80,11 @@ WRONG = [
     ("string-open", b"S'abc\n", "quote"),
     ("string-escape", b"S'a\\xzz'\n", "escape"),
     ("unicode-escape", b"Va\\u12\n", "escape"),
-    ("long4-negative", b"\x8b\xff\xff\xff\xff", "length"),
-    ("long4-huge", b"\x8b\xff\xff\xff\x7f", "byte"),
-    ("unicode8-huge", b"\x8d" + struct.pack("<Q", 1 << 62), "byte"),
-    ("bytes8-huge", b"\x8e" + struct.pack("<Q", (1 << 64) - 1), "byte"),
-    ("unicode-huge", b"X\xff\xff\xff\x7f", "byte"),
+    ("long4-negative", b"\x8b\xff\xff\xff\xff", "bytes"),
+    ("long4-huge", b"\x8b\xff\xff\xff\x7f", "bytes"),
+    ("unicode8-huge", b"\x8d" + struct.pack("<Q", 1 << 62), "ends here"),
+    ("bytes8-huge", b"\x8e" + struct.pack("<Q", (1 << 64) - 1), "ends here"),
+    ("unicode-huge", b"X\xff\xff\xff\x7f", "ends here"),
     ("unicode-not-utf8", text(b"\xff\xfe\xfd"), "list"),
     ("frame-huge", b"\x95" + struct.pack("<Q", 1 << 63) + NONE, "list"),
 ]
@@ -93,7 +93,7 @@ WRONG = [
 def make(corpus):
     corpus.add("pickle-no-events.pickle", snapshot(), "history")
     for name, opcodes, *parts in REFUSED:
-        corpus.add(f"pickle-refused-{name}.pickle", snapshot(opcodes), ": byte 1", *parts)
+        corpus.add(f"pickle-refused-{name}.pickle", snapshot(opcodes), ": byte ", *parts)
     for name, opcodes, *parts in WRONG:
         corpus.add(f"pickle-{name}.pickle", snapshot(opcodes), ": byte", *parts)
     ends(corpus)
@@ -105,17 +105,18 @@ def make(corpus):
 def ends(corpus):
     """Cut at every kind of place."""
     whole = snapshot(LIST + b"\x8a\x08" + b"\x01" * 8 + APPEND + b"X\x04\x00\x00\x00abcd" + APPEND)
-    places = [("proto", 1), ("dict", 3), ("key-length", whole.index(b"\x8c") + 1),
+    places = [("proto", 2), ("dict", 3), ("key-length", whole.index(b"\x8c") + 1),
               ("key", whole.index(b"segm") + 4), ("value", whole.index(b"]")),
               ("long-length", whole.index(b"\x8a") + 1), ("long", whole.index(b"\x8a") + 5),
               ("unicode-length", whole.index(b"X") + 3), ("unicode", whole.index(b"abcd") + 2),
               ("second-key", whole.index(b"device_")), ("setitems", len(whole) - 2)]
     for name, at in places:
-        corpus.add(f"pickle-cut-{name}.pickle", whole[:at], "cut off")
-    corpus.add("pickle-no-stop.pickle", whole[:-1], "cut off")
-    corpus.add("pickle-cut-frame.pickle", PROTO + b"\x95\x10\x00", "cut off")
-    corpus.add("pickle-cut-line.pickle", b"(dp0\nVsegme", "cut off")
-    corpus.add("pickle-stop-only.pickle", PROTO + STOP, "stack")
+        corpus.add(f"pickle-cut-{name}.pickle", whole[:at], ": byte", "ends here")
+    corpus.add("pickle-cut-first.pickle", whole[:1], "expected")
+    corpus.add("pickle-no-stop.pickle", whole[:-1], ": byte", "ends here")
+    corpus.add("pickle-cut-frame.pickle", PROTO + b"\x95\x10\x00", ": byte", "ends here")
+    corpus.add("pickle-cut-line.pickle", b"(dp0\nVsegme", ": byte", "ends here")
+    corpus.add("pickle-stop-only.pickle", PROTO + STOP, ": byte", "0 values")
     corpus.add("pickle-proto-6.pickle", b"\x80\x06" + snapshot()[2:], "protocol 6")
     corpus.add("pickle-proto-255.pickle", b"\x80\xff" + snapshot()[2:], "protocol 255")
 
@@ -127,7 +128,7 @@ def cycles(corpus):
     corpus.add("pickle-cycle-traces.pickle", snapshot(LIST, inside), "expected")
     corpus.add("pickle-cycle-event.pickle",
                snapshot(LIST, LIST + LIST + DICT + MEMOIZE + text("action") + get(0) + SETITEM
-                        + APPEND + APPEND), "action")
+                        + APPEND + APPEND), ": byte", "expected")
     corpus.add("pickle-cycle-root.pickle",
                PROTO + DICT + MEMOIZE + MARK + text("segments") + get(0) + text("device_traces")
                + get(0) + SETITEMS + STOP, "expected")

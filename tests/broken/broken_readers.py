@@ -67,29 +67,28 @@ SIMRD_FILES = [
     ("name-missing", 9, {"NAME": None}, ":9:", "NAME"),
     ("name-number", 9, {"NAME": 2}, ":9:", "NAME"),
     ("memory-unknown", 3, {"NAME": "x9"}, ":3:", "x9"),
-    ("memory-negative", 3, {"MEMORY": "-4096"}, ":3:", "-4096"),
-    ("memory-text", 3, {"MEMORY": "lots"}, ":3:", "lots"),
+    ("memory-negative", 3, {"MEMORY": "-4096"}, ":3:", "MEMORY"),
+    ("memory-text", 3, {"MEMORY": "lots"}, ":3:", "MEMORY"),
     ("memory-float", 3, {"MEMORY": 4096.5}, ":3:", "MEMORY"),
-    ("memory-huge", 3, {"MEMORY": "99999999999999999999"}, ":3:", "99999999999999999999"),
+    ("memory-huge", 3, {"MEMORY": "99999999999999999999"}, ":3:", "MEMORY"),
     ("memory-missing", 3, {"MEMORY": None}, ":3:", "MEMORY"),
     ("args-unknown", 4, {"ARGS": ["x7"]}, ":4:", "x7"),
     ("args-text", 4, {"ARGS": "x1"}, ":4:", "ARGS"),
-    ("args-numbers", 4, {"ARGS": [1]}, ":4:", "ARGS"),
+    ("args-numbers", 4, {"ARGS": [1]}, ":4:", "expected"),
     ("args-missing", 4, {"ARGS": None}, ":4:", "ARGS"),
     ("result-missing", 4, {"RESULT": None}, ":4:", "RESULT"),
-    ("result-known", 4, {"RESULT": ["x1"]}, ":4:", "x1"),
-    ("time-negative", 4, {"TIME": "-1"}, ":4:", "-1"),
-    ("time-text", 4, {"TIME": "soon"}, ":4:", "soon"),
+    ("result-known", 4, {"RESULT": ["x1"]}, "x1"),
+    ("time-negative", 4, {"TIME": "-1"}, ":4:", "TIME"),
+    ("time-text", 4, {"TIME": "soon"}, ":4:", "TIME"),
     ("time-missing", 4, {"TIME": None}, ":4:", "TIME"),
     ("constant-twice", 4, {"INSTRUCTION": "CONSTANT", "NAME": "x1"}, ":4:", "x1"),
     ("alias-unknown", 6, {"ALIAS": "7"}, ":6:", "7"),
-    ("alias-text", 6, {"ALIAS": "x1"}, ":6:", "x1"),
+    ("alias-text", 6, {"ALIAS": "x1"}, ":6:", "ALIAS"),
     ("copy-unknown", 7, {"SRC": "x8"}, ":7:", "x8"),
     ("copy-known", 7, {"DST": "x1"}, ":7:", "x1"),
     ("mutate-outside", 8, {"MUTATE": [2]}, ":8:", "2"),
-    ("mutate-negative", 8, {"MUTATE": [-1]}, ":8:", "-1"),
+    ("mutate-negative", 8, {"MUTATE": [-1]}, ":8:", "MUTATE"),
     ("mutate-text", 8, {"MUTATE": ["x2"]}, ":8:", "MUTATE"),
-    ("release-unknown", 9, {"NAME": "x9"}, ":9:", "x9"),
     ("release-twice", 10, {"NAME": "x2"}, ":10:", "x2"),
     ("use-after-release", 10, {"INSTRUCTION": "COPY", "DST": "x4", "SRC": "x2"}, ":10:", "x2"),
 ]
@@ -104,9 +103,6 @@ def make(corpus):
     for name, old, new, *parts in LIFETIME_FILES:
         corpus.add(f"lifetimes-{name}.csv", LIFETIMES.replace(old, new, 1), *parts)
     corpus.add("lifetimes-inclusive.csv", LIFETIMES.replace("b,1,4", "b,1,0"), ":3:", "upper",
-               options="--ends inclusive")
-    corpus.add("lifetimes-inclusive-last.csv",
-               LIFETIMES.replace("b,1,4", "b,1,18446744073709551615"), ":3:", "upper",
                options="--ends inclusive")
     corpus.add("lifetimes-inclusive-good.csv", LIFETIMES.replace("b,1,4", "b,1,1"), "ok",
                options="--ends inclusive")
@@ -128,7 +124,8 @@ def simrd(corpus):
     corpus.add("simrd-not-utf8.log", "\n".join(lines).encode().replace(b'"x3"', b'"\xff\xfe\x03"'),
                ":7:")
     corpus.add("simrd-memory-overflow.log",
-               "\n".join(lines).replace('"4096"', '"18446744073709551615"'), "bytes")
+               "\n".join(lines).replace('"4096"', '"18446744073709551615"'),
+               "18446744073709551615", "expected")
     corpus.add("simrd-start-only.log", lines[0] + "\n", "expected")
     for name, begin, end in (("deep", "[", "]"), ("deep-objects", '{"A":', "}")):
         deep = lines[:8] + ['{"NAME":' + begin * 100000 + "1" + end * 100000 + "}"] + lines[9:]
