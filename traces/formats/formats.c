@@ -64,10 +64,11 @@ static mr_status tell(mr_ctx *ctx, mr_source *source, const mr_format **out)
             return MR_OK;
         }
     MR_TRY(mr_source_status(source));
-    return mr_fail_at(ctx, MR_EINPUT, mr_source_name(source),
-                      "the file looks like %s, expected a PyTorch memory snapshot, a trace of our"
-                      " own format, an operator log of simrd or a table of lifetimes",
-                      looks_like(head, have));
+    return mr_fail_at(
+        ctx, MR_EINPUT, mr_source_name(source),
+        "the file looks like %s, expected a PyTorch memory snapshot, a trace of our"
+        " own format, an operator log of simrd or a table of lifetimes",
+        looks_like(head, have));
 }
 
 static mr_status named(mr_ctx *ctx, const char *name, const mr_format **out)
@@ -102,6 +103,9 @@ mr_status mr_recording_read(mr_ctx *ctx, const char *path, const mr_read_options
     const mr_status status = read_source(ctx, source, options ? options : &none, out);
     mr_source_close(source);
     if (status) return status;
+    if (!out->events.n)
+        return mr_fail_at(ctx, MR_EINPUT, out->name,
+                          "the recording holds no events, expected allocations or ops");
     if (!mr_trace_check(ctx, out)) return MR_OK;
     return mr_fail_at(ctx, ctx->failure.status, out->name, "%s", ctx->failure.text);
 }

@@ -10,9 +10,9 @@
  *     {"INSTRUCTION":"ANNOTATE","ANNOTATION":"START"}, or BACKWARD
  *
  * A tensor is dropped with its last name.  Constants before the first call are live before the
- * step; a later one, mostly a number that was wrapped, is made by an op named "constant" that takes no
- * time.  MUTATE works in place here, as it did in the recorded run; that simrd copies is part of
- * its model and not of the log.
+ * step; a later one, mostly a number that was wrapped, is made by an op named "constant" that
+ * takes no time.  MUTATE works in place here, as it did in the recorded run; that simrd copies
+ * is part of its model and not of the log.
  *
  * Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021.
  */
@@ -25,7 +25,12 @@
 #include <jansson.h>
 #include <string.h>
 
-typedef enum expected { ANYTHING, MEMORY_OF_CONSTANT, MEMORY_OF_RESULT, ALIAS_OF_RESULT } expected;
+typedef enum expected {
+    ANYTHING,
+    MEMORY_OF_CONSTANT,
+    MEMORY_OF_RESULT,
+    ALIAS_OF_RESULT
+} expected;
 
 typedef struct reader {
     mr_ctx *ctx;
@@ -49,13 +54,14 @@ static mr_status fail(const reader *r, const char *sentence)
     return mr_lines_fail(&r->lines, r->lines.number, 1, "%s", sentence);
 }
 
-/* ---- fields of a line ------------------------------------------------------------------------ */
+/* ---- fields of a line -------------------------------------------------------------------- */
 
 static mr_status get_text(const reader *r, const char *key, const char **out)
 {
     *out = json_string_value(json_object_get(r->line, key));
     if (*out) return MR_OK;
-    return fail(r, mr_printf(r->ctx, "%s is missing or no text, expected \"%s\":\"...\"", key, key));
+    return fail(
+        r, mr_printf(r->ctx, "%s is missing or no text, expected \"%s\":\"...\"", key, key));
 }
 
 /* Numbers are written as texts; plain ones are taken too. */
@@ -75,8 +81,9 @@ static mr_status get_number(const reader *r, const char *key, uint64_t *out)
         if (good) *out = *out * 10 + digit;
     }
     if (good) return MR_OK;
-    return fail(r, mr_printf(r->ctx, "%s is missing or no number, expected a whole number from 0"
-                                     " to %" PRIu64,
+    return fail(r, mr_printf(r->ctx,
+                             "%s is missing or no number, expected a whole number from 0"
+                             " to %" PRIu64,
                              key, UINT64_MAX));
 }
 
@@ -84,7 +91,8 @@ static mr_status get_list(const reader *r, const char *key, const json_t **out)
 {
     *out = json_object_get(r->line, key);
     if (json_is_array(*out)) return MR_OK;
-    return fail(r, mr_printf(r->ctx, "%s is missing or no list, expected \"%s\":[...]", key, key));
+    return fail(r,
+                mr_printf(r->ctx, "%s is missing or no list, expected \"%s\":[...]", key, key));
 }
 
 static uint32_t number_of_name(reader *r, const char *text)
@@ -113,7 +121,7 @@ static mr_status get_args(const reader *r, mr_ids *out)
     return MR_OK;
 }
 
-/* ---- tensors and their names ------------------------------------------------------------------- */
+/* ---- tensors and their names ------------------------------------------------------------- */
 
 static void happen(reader *r, mr_event_kind kind, uint32_t id)
 {
@@ -136,7 +144,8 @@ static void take_name(reader *r, uint32_t name)
 static mr_status must_be_new(const reader *r, uint32_t name)
 {
     if (r->tensor_of.at[name] == MR_NONE) return MR_OK;
-    return fail(r, mr_printf(r->ctx, "'%.100s' is the name of a tensor already, expected a new one",
+    return fail(r, mr_printf(r->ctx,
+                             "'%.100s' is the name of a tensor already, expected a new one",
                              r->names.all.at[name].text));
 }
 
@@ -160,7 +169,7 @@ static uint32_t new_tensor(reader *r, uint32_t name, uint32_t storage, uint64_t 
     return r->trace->tensors.n - 1;
 }
 
-/* ---- instructions ------------------------------------------------------------------------------- */
+/* ---- instructions ------------------------------------------------------------------------ */
 
 static uint32_t new_op(reader *r, const char *name)
 {
@@ -233,8 +242,9 @@ static mr_status end_result(reader *r)
     else {
         MR_TRY(get_number(r, "ALIAS", &arg));
         if (arg >= op->in.n)
-            return fail(r, mr_printf(r->ctx, "ALIAS is %" PRIu64 ", expected -1 or one of %u ARGS",
-                                     arg, op->in.n));
+            return fail(r,
+                        mr_printf(r->ctx, "ALIAS is %" PRIu64 ", expected -1 or one of %u ARGS",
+                                  arg, op->in.n));
         storage = r->trace->tensors.at[op->in.at[arg]].storage;
     }
     op->out.at[r->result] = new_tensor(r, name, storage, r->bytes);
@@ -295,7 +305,12 @@ static mr_status read_release(reader *r)
     const char *text;
     MR_TRY(get_text(r, "NAME", &text));
     const uint32_t name = mr_names_find(&r->names, text, strlen(text));
-    if (name != MR_NONE && r->tensor_of.at[name] != MR_NONE) take_name(r, name);
+    if (name == MR_NONE) return MR_OK;
+    if (r->tensor_of.at[name] == MR_NONE)
+        return fail(r, mr_printf(r->ctx,
+                                 "'%.100s' is released again, expected the name of a tensor",
+                                 text));
+    take_name(r, name);
     return MR_OK;
 }
 
@@ -319,7 +334,7 @@ static mr_status read_annotation(reader *r)
     return MR_OK;
 }
 
-/* ---- lines --------------------------------------------------------------------------------------- */
+/* ---- lines ------------------------------------------------------------------------------- */
 
 /* MEMORY or ALIAS of the tensor that waits for it. */
 static mr_status read_awaited(reader *r, const char *instruction)
@@ -329,9 +344,11 @@ static mr_status read_awaited(reader *r, const char *instruction)
     const char *text = json_string_value(json_object_get(r->line, "NAME"));
     if (strcmp(instruction, memory ? "MEMORY" : "ALIAS") != 0 || !text
         || strcmp(text, r->names.all.at[name].text) != 0)
-        return fail(r, mr_printf(r->ctx, "the instruction is %.40s of '%.100s', expected %s of '%.100s'",
-                                 instruction, text ? text : "", memory ? "MEMORY" : "ALIAS",
-                                 r->names.all.at[name].text));
+        return fail(r,
+                    mr_printf(r->ctx,
+                              "the instruction is %.40s of '%.100s', expected %s of '%.100s'",
+                              instruction, text ? text : "", memory ? "MEMORY" : "ALIAS",
+                              r->names.all.at[name].text));
     if (!memory) return end_result(r);
     MR_TRY(get_number(r, "MEMORY", &r->bytes));
     if (r->next == MEMORY_OF_CONSTANT) return end_constant(r);
@@ -356,10 +373,11 @@ static mr_status read_instruction(reader *r)
     if (!strcmp(text, "COPY_FROM") || !strcmp(text, "COPYFROM")) return read_copy(r, true);
     if (!strcmp(text, "RELEASE")) return read_release(r);
     if (!strcmp(text, "ANNOTATE")) return read_annotation(r);
-    return fail(r, mr_printf(r->ctx,
-                             "the instruction is '%.40s', expected CONSTANT, CALL, MUTATE, COPY,"
-                             " COPY_FROM, RELEASE or ANNOTATE",
-                             text));
+    return fail(r,
+                mr_printf(r->ctx,
+                          "the instruction is '%.40s', expected CONSTANT, CALL, MUTATE, COPY,"
+                          " COPY_FROM, RELEASE or ANNOTATE",
+                          text));
 }
 
 static bool is_blank(const mr_lines *lines)
@@ -374,13 +392,14 @@ static mr_status read_line(reader *r)
     json_error_t error;
     json_t *line = json_loadb(r->lines.at, r->lines.n, JSON_REJECT_DUPLICATES, &error);
     if (!line)
-        return mr_lines_fail(&r->lines, r->lines.number,
-                             error.column > 0 ? (uint64_t)error.column : 1,
-                             "the line is no JSON (%s), expected one object a line", error.text);
+        return mr_lines_fail(
+            &r->lines, r->lines.number, error.column > 0 ? (uint64_t)error.column : 1,
+            "the line is no JSON (%s), expected one object a line", error.text);
     r->line = line;
-    const mr_status status = json_is_object(line) ? read_instruction(r)
-                                                  : fail(r, "the line is no JSON object, expected"
-                                                            " one with an INSTRUCTION");
+    const mr_status status = json_is_object(line)
+                                 ? read_instruction(r)
+                                 : fail(r, "the line is no JSON object, expected"
+                                           " one with an INSTRUCTION");
     r->line = NULL;
     json_decref(line);
     return status;
@@ -389,8 +408,9 @@ static mr_status read_line(reader *r)
 static mr_status finish(reader *r)
 {
     mr_trace *trace = r->trace;
-    if (r->next != ANYTHING) return fail(r, "the log ends inside of an instruction, expected the"
-                                            " MEMORY and ALIAS of its results");
+    if (r->next != ANYTHING)
+        return fail(r, "the log ends inside of an instruction, expected the"
+                       " MEMORY and ALIAS of its results");
     if (!r->started) return fail(r, "the log has no START, expected the annotation");
     for (uint32_t t = 0; t < trace->tensors.n; t++)
         if (r->named.at[t]) trace->storages.at[trace->tensors.at[t].storage].after = true;
