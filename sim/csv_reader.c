@@ -62,7 +62,7 @@ void mr_csv_close(mr_csv *csv)
     csv_free(&csv->parser);
 }
 
-/* ---- places -------------------------------------------------------------------------------- */
+/* ---- places ------------------------------------------------------------------------------ */
 
 /* Column of the n-th field that ends in the current line or behind it, counted from 0. */
 static uint64_t column_of(const mr_csv *csv, uint32_t n)
@@ -105,7 +105,7 @@ mr_status mr_csv_fail(mr_csv *csv, uint32_t field, const char *format, ...)
     return fail_at(csv, place_of(csv, field), text);
 }
 
-/* ---- rows ---------------------------------------------------------------------------------- */
+/* ---- rows -------------------------------------------------------------------------------- */
 
 static void take_field(void *text, size_t n, void *self)
 {
@@ -145,7 +145,8 @@ static mr_status feed_line(mr_csv *csv)
         return mr_csv_fail(csv, 0, "the row has %u fields, expected at most %d",
                            MR_CSV_FIELDS + csv->too_many, MR_CSV_FIELDS);
     const uint32_t n = csv->row.n;
-    if (csv->parser.entry_pos > MR_LINE_LONGEST || (n && csv->row.length[n - 1] > MR_LINE_LONGEST))
+    if (csv->parser.entry_pos > MR_LINE_LONGEST
+        || (n && csv->row.length[n - 1] > MR_LINE_LONGEST))
         return mr_csv_fail(csv, csv->ended ? n - 1 : n,
                            "the field is longer than 1 MiB, expected a shorter one");
     return MR_OK;
@@ -160,8 +161,9 @@ mr_status mr_csv_next(mr_csv *csv, const mr_csv_row **row)
         MR_TRY(mr_lines_next(&csv->line));
         if (!csv->line.n) {
             if (csv->parser.pstate == 0) return MR_OK;
-            return fail_at(csv, csv->places[csv->row.n],
-                           "a quoted field begins here and does not end, expected a closing quote");
+            return fail_at(
+                csv, csv->places[csv->row.n],
+                "a quoted field begins here and does not end, expected a closing quote");
         }
         MR_TRY(feed_line(csv));
         if (!csv->ended) keep_places(csv);

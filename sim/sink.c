@@ -1,4 +1,4 @@
-/* sink -- bytes on their way to a file: gathered, compressed, written aside, renamed at the end. */
+/* sink -- bytes on their way to a file: gathered, compressed, written aside, then renamed. */
 #include "sink.h"
 
 #include <errno.h>

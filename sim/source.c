@@ -110,7 +110,7 @@ static packing told_by(const unsigned char *head, size_t n)
     return frame || skippable ? ZSTD : RAW;
 }
 
-/* ---- the window --------------------------------------------------------------------------- */
+/* ---- the window -------------------------------------------------------------------------- */
 
 static voidpf gzip_alloc(voidpf ctx, uInt n, uInt size)
 {
@@ -211,7 +211,7 @@ static void fill(mr_source *source, size_t want)
     }
 }
 
-/* ---- the interface -------------------------------------------------------------------------- */
+/* ---- the interface ----------------------------------------------------------------------- */
 
 static mr_source *new_source(mr_ctx *ctx, const char *name)
 {

@@ -44,8 +44,9 @@ const char *mr_saved_name(mr_saved_as as)
 
 const char *mr_mark_kind_name(mr_mark_kind kind)
 {
-    static const char *const names[] = {"step-begin", "step-end",     "phase-begin", "phase-end",
-                                        "region-begin", "region-end", "note"};
+    static const char *const names[] = {"step-begin", "step-end",     "phase-begin",
+                                        "phase-end",  "region-begin", "region-end",
+                                        "note"};
     return names[kind];
 }
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- ids ---------------------------------------------------------------------------------------- */
+/* ---- ids --------------------------------------------------------------------------------- */
 
 uint32_t mr_ids_find(const mr_id_book *book, uint64_t id)
 {
@@ -21,7 +21,8 @@ bool mr_ids_add(mr_ctx *ctx, mr_id_book *book, uint64_t id)
         for (uint64_t i = 0; i < book->n; i++) mr_names_add(ctx, &book->names, &i, sizeof i);
         book->sparse = true;
     }
-    if (book->sparse && mr_names_add(ctx, &book->names, &id, sizeof id) != book->n) return false;
+    if (book->sparse && mr_names_add(ctx, &book->names, &id, sizeof id) != book->n)
+        return false;
     book->n++;
     return true;
 }
@@ -45,7 +46,7 @@ mr_status mr_cells_fail(mr_cells *cells, mr_column column, const char *format, .
     return mr_csv_fail(cells->csv, field, "%s", text);
 }
 
-/* ---- one value ---------------------------------------------------------------------------------- */
+/* ---- one value --------------------------------------------------------------------------- */
 
 /* Decimal digits up to `end`, nothing else. */
 static bool to_number(const char *text, const char *end, uint64_t *out)
@@ -64,8 +65,8 @@ static bool to_number(const char *text, const char *end, uint64_t *out)
 static mr_status bad(mr_cells *cells, mr_column column, const char *text, const char *expected)
 {
     const int shown = 60; /* characters of a long field */
-    return mr_cells_fail(cells, column, "%s is '%.*s', expected %s", mr_columns[column].name, shown,
-                         text, expected);
+    return mr_cells_fail(cells, column, "%s is '%.*s', expected %s", mr_columns[column].name,
+                         shown, text, expected);
 }
 
 static mr_status bad_number(mr_cells *cells, mr_column column, const char *text)
@@ -75,16 +76,17 @@ static mr_status bad_number(mr_cells *cells, mr_column column, const char *text)
                mr_printf(cells->ctx, "a whole number of at most %" PRIu64, max));
 }
 
-static mr_status find_thing(mr_cells *cells, mr_column column, const char *text, const char *end,
-                            uint32_t *index)
+static mr_status find_thing(mr_cells *cells, mr_column column, const char *text,
+                            const char *end, uint32_t *index)
 {
     const mr_thing thing = mr_columns[column].thing;
     uint64_t id;
     if (!to_number(text, end, &id)) return bad_number(cells, column, text);
     *index = mr_ids_find(&cells->books[thing], id);
     if (*index != MR_NONE) return MR_OK;
-    return mr_cells_fail(cells, column, "%s %" PRIu64 " is not known here, expected a row before"
-                                        " that declares it",
+    return mr_cells_fail(cells, column,
+                         "%s %" PRIu64 " is not known here, expected a row before"
+                         " that declares it",
                          mr_thing_name(thing), id);
 }
 
@@ -106,11 +108,12 @@ static mr_status read_word(mr_cells *cells, mr_column column, const char *text)
         }
     const char *all = info->word(0);
     for (uint64_t i = 1; i <= info->max; i++)
-        all = mr_printf(cells->ctx, "%s%s%s", all, i < info->max ? ", " : " or ", info->word(i));
+        all =
+            mr_printf(cells->ctx, "%s%s%s", all, i < info->max ? ", " : " or ", info->word(i));
     return bad(cells, column, text, all);
 }
 
-/* ---- lists ---------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------- */
 
 static uint32_t count_parts(const char *text, size_t n, char separator)
 {
@@ -155,7 +158,8 @@ static mr_status read_saved(mr_cells *cells, mr_column column, const char *text,
         while (as <= MR_SAVED_MASK && (strlen(mr_saved_word(as)) != length
                                        || memcmp(mr_saved_word(as), word, length) != 0))
             as++;
-        if (as > MR_SAVED_MASK) return bad(cells, column, part, "ID:input, ID:output or ID:mask");
+        if (as > MR_SAVED_MASK)
+            return bad(cells, column, part, "ID:input, ID:output or ID:mask");
         at[i].as = (mr_saved_as)as;
         part = stop + 1;
     }
@@ -172,7 +176,8 @@ static mr_status read_shape(mr_cells *cells, mr_column column, const char *text,
     for (uint32_t i = 0; i < rank; i++) {
         const char *stop = part_end(part, end, 'x');
         if (!to_number(part, stop, &at[i]))
-            return bad(cells, column, text, "whole numbers with x between them, such as 32x128");
+            return bad(cells, column, text,
+                       "whole numbers with x between them, such as 32x128");
         part = stop + 1;
     }
     cells->at[column].shape.at = at;
@@ -180,7 +185,7 @@ static mr_status read_shape(mr_cells *cells, mr_column column, const char *text,
     return MR_OK;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------ */
+/* ---- rows -------------------------------------------------------------------------------- */
 
 static void clear(mr_cells *cells, mr_column column)
 {
@@ -202,7 +207,8 @@ static mr_status read_value(mr_cells *cells, mr_column column, uint32_t field, c
     const mr_column_info *info = &mr_columns[column];
     mr_cell *cell = &cells->at[column];
     if (cell->given)
-        return mr_csv_fail(cells->csv, field, "%s is given twice, expected it once", info->name);
+        return mr_csv_fail(cells->csv, field, "%s is given twice, expected it once",
+                           info->name);
     cell->given = true;
     cells->fields[column] = field;
     switch (info->type) {
@@ -230,8 +236,8 @@ static mr_status unknown_column(mr_cells *cells, const mr_row_info *info, uint32
                         column->type == MR_CELL_FLAG ? "" : "=");
     }
     return mr_csv_fail(cells->csv, field, "'%.60s' is no column of %s, expected %s%s",
-                       cells->row->at[field], info->name, *all ? "one of " : "the end of the row",
-                       all);
+                       cells->row->at[field], info->name,
+                       *all ? "one of " : "the end of the row", all);
 }
 
 static mr_status read_named(mr_cells *cells, const mr_row_info *info, uint32_t field)
@@ -285,7 +291,8 @@ mr_status mr_cells_read(mr_cells *cells, const mr_csv_row *row, mr_row_kind *kin
     for (uint32_t c = 0; c < info->bare && field < row->n; c++, field++) {
         const char *text = row->at[field];
         if (*text < '0' || *text > '9') break;
-        MR_TRY(read_value(cells, info->columns[info->fixed + c], field, text, row->length[field]));
+        MR_TRY(
+            read_value(cells, info->columns[info->fixed + c], field, text, row->length[field]));
     }
     for (; field < row->n; field++) MR_TRY(read_named(cells, info, field));
     return MR_OK;

@@ -34,7 +34,7 @@ static mr_status in_range(mr_ctx *ctx, uint32_t index, uint32_t n, const char *o
                    of, index, n);
 }
 
-/* ---- things, one by one --------------------------------------------------------------------- */
+/* ---- things, one by one ------------------------------------------------------------------ */
 
 static int ascending(const void *a, const void *b)
 {
@@ -50,7 +50,8 @@ static mr_status check_streams_and_pools(mr_ctx *ctx, const mr_trace *t)
     for (uint32_t i = 1; i < t->streams.n; i++)
         if (t->streams.at[i] <= t->streams.at[i - 1])
             return mr_fail(ctx, MR_EINPUT,
-                           "stream %" PRIu64 " follows stream %" PRIu64 ", expected them to ascend",
+                           "stream %" PRIu64 " follows stream %" PRIu64
+                           ", expected them to ascend",
                            t->streams.at[i], t->streams.at[i - 1]);
     uint64_t *sorted = MR_NEW_N(ctx, uint64_t, t->pools.n);
     memcpy(sorted, t->pools.at, t->pools.n * sizeof *sorted);
@@ -71,7 +72,8 @@ static mr_status check_stacks(mr_ctx *ctx, const mr_trace *t)
 }
 
 /* Sums of all bytes, or of all durations, are taken everywhere and must not overflow. */
-static mr_status add_up(mr_ctx *ctx, uint64_t *sum, uint64_t value, const char *what, uint32_t i)
+static mr_status add_up(mr_ctx *ctx, uint64_t *sum, uint64_t value, const char *what,
+                        uint32_t i)
 {
     const uint64_t limit = (uint64_t)1 << 62;
     if (value <= limit - *sum) {
@@ -96,9 +98,9 @@ static mr_status check_storages(mr_ctx *ctx, const mr_trace *t)
         if (s->stack != MR_NONE)
             MR_TRY(in_range(ctx, s->stack, t->stacks.n, "stack", "storage", i));
         if (s->refused && (s->before || s->after))
-            return mr_fail(ctx, MR_EINPUT,
-                           "storage %u was refused and is live before or after, expected neither",
-                           i);
+            return mr_fail(
+                ctx, MR_EINPUT,
+                "storage %u was refused and is live before or after, expected neither", i);
     }
     return MR_OK;
 }
@@ -137,7 +139,8 @@ static mr_status check_ops(mr_ctx *ctx, const mr_trace *t)
         MR_TRY(check_ids(ctx, t, &op->mutates, o));
         for (uint32_t i = 0; i < op->saved.n; i++) {
             MR_TRY(in_range(ctx, op->saved.at[i].tensor, t->tensors.n, "tensor", "op", o));
-            MR_TRY(in_range(ctx, op->saved.at[i].as, MR_SAVED_MASK + 1, "way of saving", "op", o));
+            MR_TRY(
+                in_range(ctx, op->saved.at[i].as, MR_SAVED_MASK + 1, "way of saving", "op", o));
         }
         MR_TRY(in_range(ctx, op->stream, t->streams.n, "stream", "op", o));
         MR_TRY(in_range(ctx, op->phase, MR_UPDATE + 1, "phase", "op", o));
@@ -147,11 +150,12 @@ static mr_status check_ops(mr_ctx *ctx, const mr_trace *t)
     return MR_OK;
 }
 
-/* ---- events, in order ------------------------------------------------------------------------- */
+/* ---- events, in order -------------------------------------------------------------------- */
 
 static mr_status foul(const referee *r, const char *does, uint32_t id, const char *expected)
 {
-    return mr_fail(r->ctx, MR_EINPUT, "event %u %s %u, expected %s", r->event, does, id, expected);
+    return mr_fail(r->ctx, MR_EINPUT, "event %u %s %u, expected %s", r->event, does, id,
+                   expected);
 }
 
 static mr_status alloc(referee *r, uint32_t s)
@@ -185,7 +189,8 @@ static mr_status done(referee *r, uint32_t s)
 
 static mr_status drop(referee *r, uint32_t tensor)
 {
-    if (r->dropped[tensor]) return foul(r, "drops tensor", tensor, "it to be dropped only once");
+    if (r->dropped[tensor])
+        return foul(r, "drops tensor", tensor, "it to be dropped only once");
     r->dropped[tensor] = true;
     return MR_OK;
 }
@@ -216,7 +221,7 @@ static mr_status judge(referee *r, const mr_event *event)
     const mr_trace *t = r->trace;
     mr_status (*const verdict[])(referee *, uint32_t) = {
         [MR_ALLOC] = alloc, [MR_FREE] = release, [MR_DONE] = done,
-        [MR_RUN] = run,     [MR_DROP] = drop,    [MR_MARK] = NULL,
+        [MR_RUN] = run,     [MR_DROP] = drop,
     };
     const uint32_t limit[] = {
         [MR_ALLOC] = t->storages.n, [MR_FREE] = t->storages.n, [MR_DONE] = t->storages.n,
@@ -231,7 +236,8 @@ static mr_status judge(referee *r, const mr_event *event)
     if (event->kind >= MR_CARRY)
         return mr_fail(r->ctx, MR_EINPUT, "event %u is of kind %d, expected one of a recording",
                        r->event, (int)event->kind);
-    MR_TRY(in_range(r->ctx, event->id, limit[event->kind], thing[event->kind], "event", r->event));
+    MR_TRY(
+        in_range(r->ctx, event->id, limit[event->kind], thing[event->kind], "event", r->event));
     if (event->kind == MR_FLUSH || event->kind == MR_MARK) return MR_OK;
     return verdict[event->kind](r, event->id);
 }
@@ -246,7 +252,8 @@ static void begin(referee *r)
         r->written[s] = t->storages.at[s].before;
         r->state[s] = t->storages.at[s].before ? LIVE : UNBORN;
     }
-    for (uint32_t h = 0; h < t->histories.n; h++) /* freed by the program before the recording */
+    /* A pending piece was freed by the program before the recording began. */
+    for (uint32_t h = 0; h < t->histories.n; h++)
         for (uint32_t p = 0; p < t->histories.at[h].start.n; p++) {
             const mr_piece *piece = &t->histories.at[h].start.at[p];
             if (piece->pending && piece->storage != MR_NONE) r->state[piece->storage] = PENDING;
@@ -261,18 +268,21 @@ static mr_status check_end(const referee *r)
         const bool after = t->storages.at[s].after;
         if (after && r->state[s] == GONE)
             return mr_fail(r->ctx, MR_EINPUT,
-                           "storage %u is freed, expected it to be live after the last event", s);
+                           "storage %u is freed, expected it to be live after the last event",
+                           s);
         if (t->ops.n) continue;
         if (after && r->state[s] == UNBORN)
-            return mr_fail(r->ctx, MR_EINPUT,
-                           "storage %u is never allocated, expected it to be live after the last"
-                           " event",
-                           s);
+            return mr_fail(
+                r->ctx, MR_EINPUT,
+                "storage %u is never allocated, expected it to be live after the last"
+                " event",
+                s);
         if (!after && r->state[s] == LIVE)
-            return mr_fail(r->ctx, MR_EINPUT,
-                           "storage %u is never freed, expected it not to be live after the last"
-                           " event",
-                           s);
+            return mr_fail(
+                r->ctx, MR_EINPUT,
+                "storage %u is never freed, expected it not to be live after the last"
+                " event",
+                s);
     }
     return MR_OK;
 }

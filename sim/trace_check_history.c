@@ -27,26 +27,30 @@ typedef struct referee {
 
 static mr_status foul(const referee *r, const char *does, uint32_t id, const char *expected)
 {
-    return mr_fail(r->ctx, MR_EINPUT, "command %u of the history of device %u %s %u, expected %s",
-                   r->cmd, r->history->device, does, id, expected);
+    return mr_fail(r->ctx, MR_EINPUT,
+                   "command %u of the history of device %u %s %u, expected %s", r->cmd,
+                   r->history->device, does, id, expected);
 }
 
 static mr_status check_segments(const referee *r)
 {
     const mr_history *h = r->history;
     if (h->held > h->segments.n)
-        return mr_fail(r->ctx, MR_EINPUT,
-                       "the history of device %u begins with %u segments, expected at most its %u",
-                       h->device, h->held, h->segments.n);
+        return mr_fail(
+            r->ctx, MR_EINPUT,
+            "the history of device %u begins with %u segments, expected at most its %u",
+            h->device, h->held, h->segments.n);
     for (uint32_t i = 0; i < h->segments.n; i++) {
         const mr_segment *s = &h->segments.at[i];
         if (s->stream >= r->trace->streams.n || s->pool >= r->trace->pools.n)
-            return mr_fail(r->ctx, MR_EINPUT,
-                           "segment %u of device %u refers to a stream or pool that is not there",
-                           i, h->device);
+            return mr_fail(
+                r->ctx, MR_EINPUT,
+                "segment %u of device %u refers to a stream or pool that is not there", i,
+                h->device);
         if (s->bytes > UINT64_MAX - s->address)
             return mr_fail(r->ctx, MR_EINPUT,
-                           "segment %u of device %u ends behind the last address", i, h->device);
+                           "segment %u of device %u ends behind the last address", i,
+                           h->device);
     }
     return MR_OK;
 }
@@ -58,12 +62,12 @@ static bool inside(const referee *r, uint32_t segment, uint64_t offset, uint64_t
     return offset <= end && bytes <= end - offset;
 }
 
-/* ---- pieces at the start and at the end ------------------------------------------------------- */
+/* ---- pieces at the start and at the end -------------------------------------------------- */
 
 static mr_status bad_piece(const referee *r, const char *when, uint32_t i, const char *expected)
 {
-    return mr_fail(r->ctx, MR_EINPUT, "piece %u at the %s of device %u is wrong, expected %s", i,
-                   when, r->history->device, expected);
+    return mr_fail(r->ctx, MR_EINPUT, "piece %u at the %s of device %u is wrong, expected %s",
+                   i, when, r->history->device, expected);
 }
 
 /* Indices, and that pieces of a segment do not overlap; adds up their bytes by segment. */
@@ -142,7 +146,7 @@ static mr_status check_last(referee *r)
     return MR_OK;
 }
 
-/* ---- commands ------------------------------------------------------------------------------------ */
+/* ---- commands ---------------------------------------------------------------------------- */
 
 static mr_status hold(referee *r, const mr_cmd *cmd)
 {
@@ -171,7 +175,7 @@ static mr_status map(referee *r, const mr_cmd *cmd)
 static mr_status bind(referee *r, const mr_cmd *cmd)
 {
     const mr_block *b = &cmd->block;
-    const uint64_t bytes = b->bytes ? b->bytes : 1; /* one at least, where the size is unknown */
+    const uint64_t bytes = b->bytes ? b->bytes : 1; /* unknown where 0: one at least */
     if (!r->held[b->segment] && !r->history->segments.at[b->segment].expandable)
         return foul(r, "binds into segment", b->segment, "one that is held");
     if (r->at[cmd->id].segment != MR_NONE)
@@ -180,10 +184,11 @@ static mr_status bind(referee *r, const mr_cmd *cmd)
         return foul(r, "binds storage", cmd->id, "a block inside its segment");
     const mr_range *other = mr_ranges_overlap(&r->live, b->segment, b->offset, bytes);
     if (other)
-        return mr_fail(r->ctx, MR_EINPUT,
-                       "command %u of the history of device %u binds storage %u where storage %u"
-                       " lives, expected blocks not to overlap",
-                       r->cmd, r->history->device, cmd->id, other->owner);
+        return mr_fail(
+            r->ctx, MR_EINPUT,
+            "command %u of the history of device %u binds storage %u where storage %u"
+            " lives, expected blocks not to overlap",
+            r->cmd, r->history->device, cmd->id, other->owner);
     mr_ranges_add(r->ctx, &r->live, (mr_range){b->offset, bytes, b->segment, cmd->id});
     r->at[cmd->id] = (place){b->offset, b->bytes, b->segment};
     r->users[b->segment]++;
@@ -208,7 +213,8 @@ static mr_status judge(referee *r, const mr_cmd *cmd)
 {
     const bool placeless = cmd->kind == MR_EXEC || cmd->kind == MR_REFUSE;
     const bool segment_only = cmd->kind <= MR_UNMAP;
-    if (cmd->kind > MR_REFUSE) return foul(r, "is of kind", cmd->kind, "one of the known kinds");
+    if (cmd->kind > MR_REFUSE)
+        return foul(r, "is of kind", cmd->kind, "one of the known kinds");
     if (!placeless && cmd->block.segment >= r->history->segments.n)
         return foul(r, "refers to segment", cmd->block.segment, "one of the history's");
     const uint32_t ids = cmd->kind == MR_EXEC ? r->trace->ops.n : r->trace->storages.n;

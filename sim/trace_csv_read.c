@@ -28,7 +28,8 @@ static mr_history *history(const reader *r)
 static mr_status declare(reader *r, mr_thing thing)
 {
     if (mr_ids_add(r->cells.ctx, &r->cells.books[thing], NUMBER(id))) return MR_OK;
-    return mr_cells_fail(&r->cells, MR_COL_id, "%s %" PRIu64 " is there twice, expected another id",
+    return mr_cells_fail(&r->cells, MR_COL_id,
+                         "%s %" PRIu64 " is there twice, expected another id",
                          mr_thing_name(thing), NUMBER(id));
 }
 
@@ -45,7 +46,7 @@ static mr_status happen(reader *r, mr_event_kind kind, uint32_t id)
     return MR_OK;
 }
 
-/* ---- declarations ------------------------------------------------------------------------------ */
+/* ---- declarations ------------------------------------------------------------------------ */
 
 static mr_status read_stream(reader *r)
 {
@@ -74,7 +75,8 @@ static mr_status read_frame(reader *r)
 
 static mr_status read_stack(reader *r)
 {
-    MR_PUSH(r->cells.ctx, &r->trace->stacks, (mr_stack){CELL(frames).ids.at, CELL(frames).ids.n});
+    MR_PUSH(r->cells.ctx, &r->trace->stacks,
+            (mr_stack){CELL(frames).ids.at, CELL(frames).ids.n});
     return declare(r, MR_THING_stack);
 }
 
@@ -152,7 +154,7 @@ static mr_status read_op(reader *r)
                                               " row to have it");
 }
 
-/* ---- events ---------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------ */
 
 /* With bytes the row declares the storage too; without, an earlier row has. */
 static mr_status read_alloc(reader *r)
@@ -170,7 +172,8 @@ static mr_status read_alloc(reader *r)
     const uint32_t storage = mr_ids_find(&r->cells.books[MR_THING_storage], NUMBER(id));
     if (storage == MR_NONE)
         return mr_cells_fail(&r->cells, MR_COL_id,
-                             "storage %" PRIu64 " is not declared by an earlier row, expected its"
+                             "storage %" PRIu64
+                             " is not declared by an earlier row, expected its"
                              " bytes here",
                              NUMBER(id));
     return happen(r, MR_ALLOC, storage);
@@ -208,7 +211,7 @@ static mr_status read_mark(reader *r)
     return happen(r, MR_MARK, r->trace->marks.n - 1);
 }
 
-/* ---- histories ------------------------------------------------------------------------------- */
+/* ---- histories --------------------------------------------------------------------------- */
 
 static mr_status read_history(reader *r)
 {
@@ -293,13 +296,13 @@ CMD_ROW(unbind, MR_UNBIND)
 CMD_ROW(exec, MR_EXEC)
 CMD_ROW(refuse, MR_REFUSE)
 
-/* ---- rows of words and texts ------------------------------------------------------------------- */
+/* ---- rows of words and texts ------------------------------------------------------------- */
 
 static mr_status read_about(reader *r, const mr_csv_row *row)
 {
     if (row->n != 3)
-        return mr_csv_fail(r->cells.csv, 0, "about has %u fields, expected a field and its value",
-                           row->n - 1);
+        return mr_csv_fail(r->cells.csv, 0,
+                           "about has %u fields, expected a field and its value", row->n - 1);
     for (int f = 0; f < MR_ABOUT_N; f++) {
         if (strcmp(row->at[1], mr_about_name((mr_about)f)) != 0) continue;
         if (r->trace->about[f])
@@ -309,14 +312,16 @@ static mr_status read_about(reader *r, const mr_csv_row *row)
         return MR_OK;
     }
     return mr_csv_fail(r->cells.csv, 1, "unknown field '%s', expected one such as %s or %s",
-                       row->at[1], mr_about_name(MR_ABOUT_model), mr_about_name(MR_ABOUT_batch));
+                       row->at[1], mr_about_name(MR_ABOUT_model),
+                       mr_about_name(MR_ABOUT_batch));
 }
 
 static mr_status read_note(reader *r, const mr_csv_row *row)
 {
     if (row->n != 2)
-        return mr_csv_fail(r->cells.csv, 0, "note has %u fields, expected a text (in quotes where"
-                                            " it has commas)",
+        return mr_csv_fail(r->cells.csv, 0,
+                           "note has %u fields, expected a text (in quotes where"
+                           " it has commas)",
                            row->n - 1);
     MR_PUSH(r->cells.ctx, &r->trace->notes,
             mr_strndup(r->cells.ctx, row->at[1], row->length[1]));
@@ -331,10 +336,11 @@ static mr_status read_has(reader *r, const mr_csv_row *row)
         uint32_t bit = 0;
         while (mr_has_word(bit) && strcmp(mr_has_word(bit), row->at[i]) != 0) bit++;
         if (!mr_has_word(bit))
-            return mr_csv_fail(r->cells.csv, i,
-                               "unknown word '%s', expected dataflow, phases, times, saved, drops"
-                               " or history",
-                               row->at[i]);
+            return mr_csv_fail(
+                r->cells.csv, i,
+                "unknown word '%s', expected dataflow, phases, times, saved, drops"
+                " or history",
+                row->at[i]);
         r->trace->has |= 1u << bit;
     }
     return MR_OK;
@@ -354,7 +360,7 @@ static mr_status read_first(reader *r)
     return MR_OK;
 }
 
-/* ---- all rows ------------------------------------------------------------------------------------ */
+/* ---- all rows ---------------------------------------------------------------------------- */
 
 static mr_status read_cells(reader *r, const mr_csv_row *row)
 {

@@ -16,7 +16,7 @@ typedef struct writer {
 
 #define SET(column, value) (w->out.cells[MR_COL_##column].number = (value))
 
-/* ---- things ------------------------------------------------------------------------------------ */
+/* ---- things ------------------------------------------------------------------------------ */
 
 static void need_frames(writer *w, uint32_t end)
 {
@@ -133,7 +133,7 @@ static void need_ops(writer *w, uint32_t end)
     while (w->next[MR_THING_op] < end) write_op(w, w->next[MR_THING_op], true);
 }
 
-/* ---- events ------------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------ */
 
 static void write_alloc(writer *w, uint32_t storage)
 {
@@ -213,7 +213,7 @@ static void write_events(writer *w)
     need_ops(w, trace->ops.n);
 }
 
-/* ---- histories ---------------------------------------------------------------------------------- */
+/* ---- histories --------------------------------------------------------------------------- */
 
 static void need_segments(writer *w, uint32_t end)
 {
@@ -274,7 +274,7 @@ static void write_history(writer *w, const mr_history *h)
     write_pieces(w, &h->end, MR_ROW_end);
 }
 
-/* ---- all ---------------------------------------------------------------------------------------- */
+/* ---- all --------------------------------------------------------------------------------- */
 
 static void write_head(writer *w)
 {

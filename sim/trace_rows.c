@@ -33,7 +33,8 @@ const char *mr_mark_word(uint64_t i)
 
 const char *mr_has_word(uint32_t bit)
 {
-    static const char *const words[] = {"dataflow", "phases", "times", "saved", "drops", "history"};
+    static const char *const words[] = {"dataflow", "phases", "times",
+                                        "saved",    "drops",  "history"};
     return bit < MR_COUNT(words) ? words[bit] : NULL;
 }
 
@@ -61,8 +62,8 @@ static bool any_op(const mr_trace *trace, unsigned bit)
     for (uint32_t o = 0; o < trace->ops.n; o++) {
         const mr_op *op = &trace->ops.at[o];
         if ((bit == MR_HAS_DATAFLOW && (op->in.n || op->out.n || op->mutates.n))
-            || (bit == MR_HAS_PHASES && op->phase != MR_OTHER) || (bit == MR_HAS_TIMES && op->ns)
-            || (bit == MR_HAS_SAVED && op->saved.n))
+            || (bit == MR_HAS_PHASES && op->phase != MR_OTHER)
+            || (bit == MR_HAS_TIMES && op->ns) || (bit == MR_HAS_SAVED && op->saved.n))
             return true;
     }
     return false;
@@ -81,9 +82,11 @@ unsigned mr_trace_shows(const mr_trace *trace)
 mr_row_kind mr_row_of_cmd(mr_cmd_kind kind)
 {
     static const uint8_t rows[] = {
-        [MR_RESERVE] = MR_ROW_reserve, [MR_RELEASE] = MR_ROW_release, [MR_MAP] = MR_ROW_map,
-        [MR_UNMAP] = MR_ROW_unmap,     [MR_BIND] = MR_ROW_bind,       [MR_DEFER] = MR_ROW_defer,
-        [MR_UNBIND] = MR_ROW_unbind,   [MR_EXEC] = MR_ROW_exec,       [MR_REFUSE] = MR_ROW_refuse,
+        [MR_RESERVE] = MR_ROW_reserve, [MR_RELEASE] = MR_ROW_release,
+        [MR_MAP] = MR_ROW_map,         [MR_UNMAP] = MR_ROW_unmap,
+        [MR_BIND] = MR_ROW_bind,       [MR_DEFER] = MR_ROW_defer,
+        [MR_UNBIND] = MR_ROW_unbind,   [MR_EXEC] = MR_ROW_exec,
+        [MR_REFUSE] = MR_ROW_refuse,
     };
     return rows[kind];
 }

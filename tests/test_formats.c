@@ -83,10 +83,10 @@ TEST(a_format_may_be_named_by_the_user)
     mr_ctx_clear(&ctx);
 }
 
-/* ---- simrd -------------------------------------------------------------------------------------- */
+/* ---- simrd ------------------------------------------------------------------------------- */
 
-/* Most bytes at once, when a storage dies with the last drop of its tensors: simrd's run without
- * a budget, with banishing. */
+/* Most bytes at once, when a storage dies with the last drop of its tensors: simrd's run
+ * without a budget, with banishing. */
 static uint64_t walked_peak(mr_ctx *ctx, const mr_trace *t)
 {
     uint32_t *tensors = MR_NEW_N(ctx, uint32_t, t->storages.n);
@@ -146,7 +146,9 @@ TEST(simrd_logs_have_the_sums_that_simrd_has)
     CHECK(fgets(line, sizeof line, file) != NULL); /* the header */
     while (fgets(line, sizeof line, file)) {
         uint64_t peak, ns, constants;
-        if (sscanf(line, "%99[^,],%" SCNu64 ",%" SCNu64 ",%" SCNu64, log, &peak, &ns, &constants) != 4)
+        if (sscanf(line, "%99[^,],%" SCNu64 ",%" SCNu64 ",%" SCNu64, log, &peak, &ns,
+                   &constants)
+            != 4)
             break;
         mr_ctx ctx = {0};
         mr_trace t;
@@ -169,8 +171,9 @@ TEST(simrd_logs_have_the_sums_that_simrd_has)
 #define START "{\"INSTRUCTION\":\"ANNOTATE\",\"ANNOTATION\":\"START\"}\n"
 #define X1 "{\"INSTRUCTION\":\"CONSTANT\",\"NAME\":\"x1\"}\n" \
            "{\"INSTRUCTION\":\"MEMORY\",\"NAME\":\"x1\",\"MEMORY\":\"40\"}\n"
-#define CALL(args, result) \
-    "{\"INSTRUCTION\":\"CALL\",\"NAME\":\"f\",\"ARGS\":" args ",\"RESULT\":" result ",\"TIME\":\"9\"}\n"
+#define CALL(args, result)                                                          \
+    "{\"INSTRUCTION\":\"CALL\",\"NAME\":\"f\",\"ARGS\":" args ",\"RESULT\":" result \
+    ",\"TIME\":\"9\"}\n"
 #define RESULT(name, alias)                                                       \
     "{\"INSTRUCTION\":\"MEMORY\",\"NAME\":\"" name "\",\"MEMORY\":\"40\"}\n"      \
     "{\"INSTRUCTION\":\"ALIAS\",\"NAME\":\"" name "\",\"ALIAS\":\"" alias "\"}\n"
@@ -183,10 +186,12 @@ TEST(names_of_a_tensor_are_counted)
     mr_ctx ctx = {0};
     mr_trace t;
     CHECK_EQ(read_as(&ctx, "simrd",
-                     RELEASE("before") START RELEASE("unknown") X1 COPY("COPY", "x2", "x1") RELEASE("x1")
-                     CALL("[\"x2\"]", "[\"x3\",\"x4\"]") RESULT("x3", "0") RESULT("x4", "-1")
-                     COPY("COPY_FROM", "x2", "x4") COPY("COPY_FROM", "x2", "x2") RELEASE("x4") RELEASE("x3"),
-                     false, &t), MR_OK);
+                     RELEASE("before") START RELEASE("unknown") X1 COPY("COPY", "x2", "x1")
+                         RELEASE("x1") CALL("[\"x2\"]", "[\"x3\",\"x4\"]") RESULT("x3", "0")
+                             RESULT("x4", "-1") COPY("COPY_FROM", "x2", "x4")
+                                 COPY("COPY_FROM", "x2", "x2") RELEASE("x4") RELEASE("x3"),
+                     false, &t),
+             MR_OK);
     CHECK_EQ(t.tensors.n, 3);
     CHECK_EQ(t.storages.n, 2);
     CHECK_EQ(t.tensors.at[1].storage, 0);
@@ -214,11 +219,15 @@ static const char *const wrong_logs[][3] = {
     {START X1 CALL("[\"x1\"]", "[\"x2\"]"), "x:5:1", "the log ends inside of an instruction"},
     {START X1 CALL("[\"x1\"]", "[\"x2\"]") RELEASE("x1"), "x:5:1",
      "the instruction is RELEASE of 'x1', expected MEMORY of 'x2'"},
-    {START X1 CALL("[\"x1\"]", "[\"x2\"]") RESULT("x2", "1"), "x:6:1", "ALIAS is 1, expected -1 or one of 1"},
-    {START X1 CALL("[\"x1\"]", "[\"x2\"]") RESULT("x2", "-2"), "x:6:1", "ALIAS is missing or no number"},
+    {START X1 CALL("[\"x1\"]", "[\"x2\"]") RESULT("x2", "1"), "x:6:1",
+     "ALIAS is 1, expected -1 or one of 1"},
+    {START X1 CALL("[\"x1\"]", "[\"x2\"]") RESULT("x2", "-2"), "x:6:1",
+     "ALIAS is missing or no number"},
     {START "{\"INSTRUCTION\":\"CONSTANT\",\"NAME\":\"x1\"}\n"
-           "{\"INSTRUCTION\":\"MEMORY\",\"NAME\":\"x1\",\"MEMORY\":\"4.0\"}", "x:3:1", "MEMORY is missing or no number"},
-    {START X1 "{\"INSTRUCTION\":\"MUTATE\",\"NAME\":\"f_\",\"ARGS\":[\"x1\"],\"MUTATE\":[1],\"TIME\":\"1\"}",
+           "{\"INSTRUCTION\":\"MEMORY\",\"NAME\":\"x1\",\"MEMORY\":\"4.0\"}",
+     "x:3:1", "MEMORY is missing or no number"},
+    {START X1 "{\"INSTRUCTION\":\"MUTATE\",\"NAME\":\"f_\",\"ARGS\":[\"x1\"],\"MUTATE\":[1],"
+              "\"TIME\":\"1\"}",
      "x:4:1", "MUTATE holds something else, expected numbers below 1"},
     {START COPY("COPY", "x2", "x1"), "x:2:1", "'x1' is no tensor here"},
     {START X1 COPY("COPY_FROM", "x2", "x1"), "x:4:1", "'x2' is no tensor here"},
@@ -248,7 +257,7 @@ TEST(deep_nesting_is_refused)
     mr_ctx_clear(&ctx);
 }
 
-/* ---- lifetimes -------------------------------------------------------------------------------------- */
+/* ---- lifetimes --------------------------------------------------------------------------- */
 
 /* + alloc, - free, by name: how a table was understood. */
 static const char *shown(mr_ctx *ctx, const mr_trace *t)
@@ -263,7 +272,8 @@ static const char *shown(mr_ctx *ctx, const mr_trace *t)
 
 TEST(what_ends_makes_room_for_what_begins)
 {
-    static const char table[] = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\n";
+    static const char table[] =
+        "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\n";
     mr_ctx ctx = {0};
     mr_trace t;
     CHECK_EQ(read_as(&ctx, "lifetimes", table, false, &t), MR_OK);
@@ -277,15 +287,18 @@ TEST(offsets_are_what_an_allocator_did)
 {
     mr_ctx ctx = {0};
     mr_trace t;
-    CHECK_EQ(read_as(&ctx, "lifetimes", "offset,id,size,upper,lower\n0,a,4,2,0\n4,b,8,3,1\n0,c,4,4,2\n",
-                     false, &t), MR_OK);
+    CHECK_EQ(read_as(&ctx, "lifetimes",
+                     "offset,id,size,upper,lower\n0,a,4,2,0\n4,b,8,3,1\n0,c,4,4,2\n", false,
+                     &t),
+             MR_OK);
     CHECK_EQ(t.has, MR_HAS_HISTORY);
     const mr_history *h = mr_trace_history(&t, 0);
     CHECK_EQ(h->segments.at[0].bytes, 12);
     CHECK_EQ(h->cmds.n, 7);
     CHECK_EQ(h->cmds.at[2].kind, MR_BIND);
     CHECK_EQ(h->cmds.at[2].block.offset, 4);
-    CHECK_EQ(read_as(&ctx, "lifetimes", "id,lower,upper,size,offset\na,0,2,4,0\nb,1,3,8,3\n", false, &t),
+    CHECK_EQ(read_as(&ctx, "lifetimes", "id,lower,upper,size,offset\na,0,2,4,0\nb,1,3,8,3\n",
+                     false, &t),
              MR_EINPUT);
     CHECK_HAS(ctx.failure.text, "binds storage 1 where storage 0 lives");
     mr_ctx_clear(&ctx);
@@ -300,13 +313,16 @@ static const char *const wrong_tables[][3] = {
     {"id,lower,upper,size\na,1,2,3,4\n", "x:2:1", "the row has 5 fields, expected 4"},
     {"id,lower,upper,size\na,1,2,3\na,1,2,3\n", "x:3:1", "id 'a' is there twice"},
     {"id,lower,upper,size\n,1,2,3\n", "x:2:1", "id is blank"},
-    {"id,lower,upper,size\na,2,2,3\n", "x:2:5", "upper is 2, with lower 2, expected it to be larger"},
+    {"id,lower,upper,size\na,2,2,3\n", "x:2:5",
+     "upper is 2, with lower 2, expected it to be larger"},
     {"id,lower,upper,size\na,-2,2,3\n", "x:2:3", "lower is '-2'"},
     {"id,lower,upper,size\na,1,2,0\n", "x:2:7", "size is 0"},
     {"id,lower,upper,size\na,1,2,1e3\n", "x:2:7", "size is '1e3'"},
     {"id,lower,upper,size\na,1,2,99999999999999999999\n", "x:2:7", "size is '9999"},
-    {"id,lower,upper,size\na,1,2,4611686018427387904\nb,1,2,1\n", "x:3:7", "size is 1, with which all"},
-    {"id,lower,upper,size,offset\na,1,2,4,18446744073709551615\n", "x:2:9", "expected the buffer to end"},
+    {"id,lower,upper,size\na,1,2,4611686018427387904\nb,1,2,1\n", "x:3:7",
+     "size is 1, with which all"},
+    {"id,lower,upper,size,offset\na,1,2,4,18446744073709551615\n", "x:2:9",
+     "expected the buffer to end"},
 };
 
 TEST(broken_tables_are_refused_with_their_place)
@@ -332,14 +348,16 @@ static uint64_t live_peak(const mr_trace *t)
     return peak;
 }
 
-/* minimalloc's challenging set is known to fit into 1048576, so its live sums cannot exceed that. */
+/* minimalloc's challenging set is known to fit into 1048576, so its live sums cannot exceed
+ * that. */
 TEST(minimallocs_tables_fit_where_they_are_known_to_fit)
 {
     if (access(SHARED "/recordings/lifetimes", F_OK) != 0) SKIP("no recordings");
     for (char name = 'A'; name <= 'K'; name++) {
         mr_ctx ctx = {0};
         mr_trace t;
-        const char *path = mr_printf(&ctx, "%s/recordings/lifetimes/%c.1048576.csv", SHARED, name);
+        const char *path =
+            mr_printf(&ctx, "%s/recordings/lifetimes/%c.1048576.csv", SHARED, name);
         CHECK_EQ(mr_recording_read(&ctx, path, NULL, &t), MR_OK);
         CHECK(live_peak(&t) <= 1048576);
         mr_ctx_clear(&ctx);

@@ -123,12 +123,16 @@ TEST(a_storage_lives_once)
 {
     REFUSED(allocations, t.events.at[1].kind = MR_ALLOC, "event 1 allocates storage 1");
     REFUSED(allocations, t.events.at[0].id = 0, "event 0 allocates storage 0");
-    REFUSED(allocations, t.events.at[0].kind = MR_FREE, "event 0 frees storage 1, expected it to be al");
-    REFUSED(allocations, MR_PUSH(&ctx, &t.events, (mr_event){MR_FREE, 1}), "event 2 frees storage 1");
-    REFUSED(allocations, MR_PUSH(&ctx, &t.events, (mr_event){MR_ALLOC, 1}), "event 2 allocates");
+    REFUSED(allocations, t.events.at[0].kind = MR_FREE,
+            "event 0 frees storage 1, expected it to be al");
+    REFUSED(allocations, MR_PUSH(&ctx, &t.events, (mr_event){MR_FREE, 1}),
+            "event 2 frees storage 1");
+    REFUSED(allocations, MR_PUSH(&ctx, &t.events, (mr_event){MR_ALLOC, 1}),
+            "event 2 allocates");
     REFUSED(allocations, MR_PUSH(&ctx, &t.events, (mr_event){MR_DONE, 1}),
             "event 2 completes the free of storage 1, expected a deferred free");
-    REFUSED(allocations, t.storages.at[1].refused = true, "no free, for its allocation was refused");
+    REFUSED(allocations, t.storages.at[1].refused = true,
+            "no free, for its allocation was refused");
     REFUSED(allocations, t.storages.at[1].after = true, "storage 1 is freed");
     REFUSED(allocations, t.events.n = 1, "storage 1 is never freed");
     REFUSED(allocations, (t.events.n = 0, t.storages.at[1].after = true), "is never allocated");
@@ -150,7 +154,8 @@ TEST(a_deferred_free_ends_once)
 TEST(ops_read_what_was_written_and_is_still_there)
 {
     REFUSED(operators, t.ops.at[0].in.at[0] = 1, "event 0 runs an op that reads tensor 1");
-    REFUSED(operators, MR_PUSH(&ctx, &t.events, (mr_event){MR_DROP, 1}), "event 2 drops tensor 1");
+    REFUSED(operators, MR_PUSH(&ctx, &t.events, (mr_event){MR_DROP, 1}),
+            "event 2 drops tensor 1");
     REFUSED(operators, t.events.at[0] = ((mr_event){MR_FREE, 0}), "storage 0 is freed");
     REFUSED(operators,
             (t.storages.at[0].after = false, t.events.at[1] = t.events.at[0],
@@ -166,7 +171,8 @@ TEST(histories_must_have_been_possible)
 {
     REFUSED(with_history, h->held = 2, "begins with 2 segments");
     REFUSED(with_history, h->segments.at[0].stream = 1, "a stream or pool that is not there");
-    REFUSED(with_history, h->segments.at[0].address = UINT64_MAX, "ends behind the last address");
+    REFUSED(with_history, h->segments.at[0].address = UINT64_MAX,
+            "ends behind the last address");
     REFUSED(with_history, h->start.n = 1, "tiled by pieces of 512 bytes at the start");
     REFUSED(with_history, h->start.at[1].offset = 511, "no overlap with another piece");
     REFUSED(with_history, h->start.at[1].bytes = 0, "some bytes inside its segment");
@@ -178,7 +184,8 @@ TEST(histories_must_have_been_possible)
     REFUSED(with_history, h->cmds.at[0].block.offset = 1000, "a block inside its segment");
     REFUSED(with_history, h->cmds.at[0].block.segment = 1, "refers to segment 1");
     REFUSED(with_history, h->cmds.at[0].id = 2, "refers to storage or op 2");
-    REFUSED(with_history, h->cmds.at[0].id = 0, "binds storage 0, expected one that lives nowhere");
+    REFUSED(with_history, h->cmds.at[0].id = 0,
+            "binds storage 0, expected one that lives nowhere");
     REFUSED(with_history, h->cmds.at[1].block.offset = 0, "the block that it lives in");
     REFUSED(with_history, h->cmds.n = 1, "1 storages live in the pieces at the end");
     REFUSED(with_history, h->cmds.at[0].kind = MR_RELEASE, "nobody to live there");

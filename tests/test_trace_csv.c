@@ -1,4 +1,5 @@
-/* Our format: what is written is read again, field by field; what is wrong says where and why. */
+/* Our format: what is written is read again, field by field; what is wrong says where and why.
+ */
 #include "format.h"
 #include "trace_csv.h"
 
@@ -8,7 +9,7 @@
 
 #include "test.h"
 
-/* ---- are two traces the same? -------------------------------------------------------------------- */
+/* ---- are two traces the same? ------------------------------------------------------------ */
 
 #define SAME(a, b) \
     if ((a) != (b)) return #a
@@ -50,7 +51,8 @@ static const char *tensors_differ(const mr_trace *a, const mr_trace *b)
         SAME_TEXT(x->dtype, y->dtype);
         SAME(x->storage, y->storage);
         SAME(x->rank, y->rank);
-        if (x->rank && memcmp(x->shape, y->shape, x->rank * sizeof *x->shape) != 0) return "shape";
+        if (x->rank && memcmp(x->shape, y->shape, x->rank * sizeof *x->shape) != 0)
+            return "shape";
         SAME(x->offset, y->offset);
         SAME(x->bytes, y->bytes);
         SAME(x->role, y->role);
@@ -175,7 +177,7 @@ static const char *differ(const mr_trace *a, const mr_trace *b)
     return what ? what : rest_differs(a, b);
 }
 
-/* ---- round trips ------------------------------------------------------------------------------------ */
+/* ---- round trips ------------------------------------------------------------------------- */
 
 static mr_status read_text(mr_ctx *ctx, const char *text, mr_trace *out)
 {
@@ -237,9 +239,11 @@ static void round_trips_of(const char *folder)
         if (entry->d_name[0] == '.') continue;
         mr_ctx ctx = {0};
         mr_trace trace;
-        const mr_read_options options = {.ends_inclusive = strstr(entry->d_name, "iree") != NULL};
+        const mr_read_options options = {.ends_inclusive =
+                                             strstr(entry->d_name, "iree") != NULL};
         const char *path = mr_printf(&ctx, "%s/%s", folder, entry->d_name);
-        const bool good = !strstr(entry->d_name, "simrd-") && !strstr(entry->d_name, "not-recorded");
+        const bool good =
+            !strstr(entry->d_name, "simrd-") && !strstr(entry->d_name, "not-recorded");
         const mr_status status = mr_recording_read(&ctx, path, &options, &trace);
         if (status && good) TEST_FAIL("%s: %s", ctx.failure.where, ctx.failure.text);
         if (!status) round_trip(&ctx, entry->d_name, &trace);
@@ -279,7 +283,7 @@ TEST(compressed_files_hold_the_same)
     mr_ctx_clear(&ctx);
 }
 
-/* ---- random traces ---------------------------------------------------------------------------------- */
+/* ---- random traces ----------------------------------------------------------------------- */
 
 typedef struct dice {
     mr_ctx *ctx;
@@ -443,7 +447,8 @@ static void random_events(dice *d, mr_trace *t)
         }
         if (event.kind == MR_MARK) {
             event.id = t->marks.n;
-            MR_PUSH(d->ctx, &t->marks, (mr_mark){(mr_mark_kind)roll(d, MR_NOTE + 1), hostile(d)});
+            MR_PUSH(d->ctx, &t->marks,
+                    (mr_mark){(mr_mark_kind)roll(d, MR_NOTE + 1), hostile(d)});
         }
         MR_PUSH(d->ctx, &t->events, event);
     }
@@ -481,7 +486,8 @@ static void random_history(dice *d, mr_trace *t, uint32_t device)
             const mr_block block = {2, handle, s * 512, roll(d, 2) ? 512 : 0};
             MR_PUSH(d->ctx, &h.cmds, (mr_cmd){MR_BIND, s, block});
             MR_PUSH(d->ctx, &h.cmds, (mr_cmd){MR_DEFER, s, block});
-            MR_PUSH(d->ctx, &h.cmds, (mr_cmd){MR_REFUSE, s, {.segment = roll(d, 2) ? MR_NONE : 1}});
+            MR_PUSH(d->ctx, &h.cmds,
+                    (mr_cmd){MR_REFUSE, s, {.segment = roll(d, 2) ? MR_NONE : 1}});
             if (roll(d, 2)) MR_PUSH(d->ctx, &h.cmds, (mr_cmd){MR_UNBIND, s, block});
             else MR_PUSH(d->ctx, &h.end, (mr_piece){2, s, s * 512, 512, roll(d, 2)});
         }
@@ -520,14 +526,17 @@ TEST(random_traces_survive_a_round_trip)
     }
 }
 
-/* ---- what a file may say ------------------------------------------------------------------------------ */
+/* ---- what a file may say ----------------------------------------------------------------- */
 
 TEST(ids_are_any_numbers_and_comments_and_blank_lines_are_skipped)
 {
     mr_ctx ctx = {0};
     mr_trace t;
-    CHECK_EQ(read_text(&ctx, "memreuse,1\r\n\r\n#,x,\"y\n\"\r\nalloc,900,5,after\r\nalloc,7,6\r\nfree,7",
-                       &t), MR_OK);
+    CHECK_EQ(
+        read_text(&ctx,
+                  "memreuse,1\r\n\r\n#,x,\"y\n\"\r\nalloc,900,5,after\r\nalloc,7,6\r\nfree,7",
+                  &t),
+        MR_OK);
     CHECK_EQ(t.storages.n, 2);
     CHECK_EQ(t.events.at[2].id, 1);
     CHECK_EQ(t.has, 0);
@@ -538,8 +547,11 @@ TEST(what_is_left_out_has_its_usual_value)
 {
     mr_ctx ctx = {0};
     mr_trace t;
-    CHECK_EQ(read_text(&ctx, "memreuse,1\nstorage,0,100,role=buffer,before\ntensor,0,0\n"
-                             "tensor,1,0,offset=40\nop,0,f,backward,in=0 1,mutates=1\n", &t), MR_OK);
+    CHECK_EQ(read_text(&ctx,
+                       "memreuse,1\nstorage,0,100,role=buffer,before\ntensor,0,0\n"
+                       "tensor,1,0,offset=40\nop,0,f,backward,in=0 1,mutates=1\n",
+                       &t),
+             MR_OK);
     CHECK_EQ(t.tensors.at[0].bytes, 100);
     CHECK_EQ(t.tensors.at[1].bytes, 60);
     CHECK_EQ(t.tensors.at[1].role, MR_ROLE_buffer);
@@ -567,18 +579,22 @@ TEST(a_file_cannot_be_written_when_its_trace_is_impossible)
 static const char *const wrong[][3] = {
     {"allok,1,5", "x.csv:2:1", "unknown kind of row 'allok'"},
     {"alloc", "x.csv:2:1", "the row has 1 fields, expected alloc,id"},
-    {"alloc,1,5,colour=red", "x.csv:2:11", "'colour=red' is no column of alloc, expected one of bytes=, per"},
+    {"alloc,1,5,colour=red", "x.csv:2:11",
+     "'colour=red' is no column of alloc, expected one of bytes=, per"},
     {"alloc,1,5,6", "x.csv:2:11", "'6' is no column of alloc"},
     {"alloc,1,5,deferred=1", "x.csv:2:11", "'deferred=1' is no column"},
     {"alloc,1,5,t", "x.csv:2:11", "'t' is no column"},
-    {"alloc,-1,5", "x.csv:2:7", "id is '-1', expected a whole number of at most 18446744073709551615"},
+    {"alloc,-1,5", "x.csv:2:7",
+     "id is '-1', expected a whole number of at most 18446744073709551615"},
     {"alloc,1,5.0", "x.csv:2:9", "bytes is '5.0'"},
     {"alloc,1,0x10", "x.csv:2:9", "bytes is '0x10'"},
     {"alloc,,5", "x.csv:2:7", "id is ''"},
     {"alloc,1 ,5", "x.csv:2:7", "id is '1 '"},
     {"alloc,1,18446744073709551616", "x.csv:2:9", "bytes is '18446744073709551616'"},
-    {"alloc,1,5,device=65536", "x.csv:2:11", "device is '65536', expected a whole number of at most 65535"},
-    {"alloc,1,5,role=weight", "x.csv:2:11", "role is 'weight', expected unknown, parameter, buffer"},
+    {"alloc,1,5,device=65536", "x.csv:2:11",
+     "device is '65536', expected a whole number of at most 65535"},
+    {"alloc,1,5,role=weight", "x.csv:2:11",
+     "role is 'weight', expected unknown, parameter, buffer"},
     {"alloc,1,5,stream=7", "x.csv:2:11", "stream 7 is not known here, expected a row before"},
     {"alloc,1,5,t=1,t=2", "x.csv:2:15", "t is given twice"},
     {"alloc,1,5\nalloc,1,6", "x.csv:3:7", "storage 1 is there twice"},
@@ -589,12 +605,16 @@ static const char *const wrong[][3] = {
     {"free,1", "x.csv:2:6", "storage 1 is not known here"},
     {"stream,9\nstream,9", "x.csv:3:8", "stream 9 follows stream 9, expected a larger one"},
     {"pool,0", "x.csv:2:6", "pool 0 is there twice"},
-    {"storage,0,8\ntensor,0,0,offset=9", "x.csv:3:12", "offset is 9, expected at most the 8 bytes"},
+    {"storage,0,8\ntensor,0,0,offset=9", "x.csv:3:12",
+     "offset is 9, expected at most the 8 bytes"},
     {"storage,0,8\ntensor,0,none", "x.csv:3:10", "storage is none"},
-    {"storage,0,8\ntensor,0,0,shape=3x", "x.csv:3:12", "shape is '3x', expected whole numbers with x"},
-    {"op,0,f,sideways", "x.csv:2:8", "phase is 'sideways', expected other, forward, backward or update"},
+    {"storage,0,8\ntensor,0,0,shape=3x", "x.csv:3:12",
+     "shape is '3x', expected whole numbers with x"},
+    {"op,0,f,sideways", "x.csv:2:8",
+     "phase is 'sideways', expected other, forward, backward or update"},
     {"op,0,f,other,in=1 ", "x.csv:2:14", "tensor 1 is not known"},
-    {"storage,0,8,before\ntensor,0,0\nop,0,f,other,in=0,saved=0:x", "x.csv:4:19", "saved is '0:x'"},
+    {"storage,0,8,before\ntensor,0,0\nop,0,f,other,in=0,saved=0:x", "x.csv:4:19",
+     "saved is '0:x'"},
     {"storage,0,8,before\ntensor,0,0\nop,0,f,other,saved=0", "x.csv:4:14", "saved is '0'"},
     {"op,0,f,other,later,t=4", "x.csv:2:20", "an op that runs later has a t="},
     {"mark,step,x", "x.csv:2:6", "kind is 'step', expected step-begin, step-end"},
@@ -603,7 +623,8 @@ static const char *const wrong[][3] = {
     {"note,a,b", "x.csv:2:1", "note has 2 fields"},
     {"has,wings", "x.csv:2:5", "unknown word 'wings'"},
     {"segment,0,0,512", "x.csv:2:1", "segment stands outside of a history"},
-    {"history,0\nsegment,0,0,512\nsegment,1,0,512,held", "x.csv:4:17", "a held segment follows"},
+    {"history,0\nsegment,0,0,512\nsegment,1,0,512,held", "x.csv:4:17",
+     "a held segment follows"},
     {"note,\"a\"b", "x.csv:2:9", "a quote or what follows it is out of place"},
     {"note,a\"b", "x.csv:2:7", "a quote or what follows it is out of place"},
     {"note,\"abc\nd\n", "x.csv:2:6", "a quoted field begins here and does not end"},
@@ -612,7 +633,8 @@ static const char *const wrong[][3] = {
     {"frame,0,\"a\nb\",x,f", "x.csv:3:4", "line is 'x'"},
     {"frame,0,\"a,\"\"\nb\",\"x\ny\",f", "x.csv:3:4", "line is 'x?y'"},
     /* what only the referee sees */
-    {"alloc,1,5\nfree,1\nfree,1", "", "event 2 frees storage 0, expected it to be freed only once"},
+    {"alloc,1,5\nfree,1\nfree,1", "",
+     "event 2 frees storage 0, expected it to be freed only once"},
     {"alloc,1,5", "", "storage 0 is never freed"},
     {"alloc,1,5\nalloc,1", "", "event 1 allocates storage 0"},
 };

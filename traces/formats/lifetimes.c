@@ -1,4 +1,4 @@
-/* lifetimes -- tables of buffers with a beginning, an end and a size: offline allocation problems.
+/* lifetimes -- tables of buffers with a beginning, an end and a size: allocation problems.
  *
  *     id,lower,upper,size[,offset]
  *     b1,0,3,4                      in use at 0, 1 and 2 (and 3, where ends are inclusive)
@@ -50,7 +50,7 @@ typedef struct reader {
     uint64_t total, height;
 } reader;
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- rows -------------------------------------------------------------------------------- */
 
 static mr_status read_header(reader *r)
 {
@@ -61,10 +61,11 @@ static mr_status read_header(reader *r)
         int c = 0;
         while (c < COL_N && strcmp(column_names[c], row->at[f]) != 0) c++;
         if (c == COL_N)
-            return mr_csv_fail(r->csv, f,
-                               "'%.60s' is no column of a table of lifetimes, expected the header"
-                               " id,lower,upper,size or id,lower,upper,size,offset",
-                               row->at[f]);
+            return mr_csv_fail(
+                r->csv, f,
+                "'%.60s' is no column of a table of lifetimes, expected the header"
+                " id,lower,upper,size or id,lower,upper,size,offset",
+                row->at[f]);
         if (r->field[c] != MR_NONE)
             return mr_csv_fail(r->csv, f, "column %s is there twice, expected it once",
                                column_names[c]);
@@ -102,15 +103,16 @@ static mr_status read_times(reader *r, const mr_csv_row *row, uint64_t *lower, u
     if (r->inclusive && *upper >= *lower && *upper < UINT64_MAX) ++*upper;
     if (*upper > *lower) return MR_OK;
     return mr_csv_fail(r->csv, r->field[COL_upper],
-                       "upper is %s, with lower %s, expected it to be larger", row->at[r->field[COL_upper]],
-                       row->at[r->field[COL_lower]]);
+                       "upper is %s, with lower %s, expected it to be larger",
+                       row->at[r->field[COL_upper]], row->at[r->field[COL_lower]]);
 }
 
 static mr_status read_size(reader *r, const mr_csv_row *row, uint64_t *size)
 {
     const uint64_t limit = (uint64_t)1 << 62;
     MR_TRY(get_number(r, row, COL_size, size));
-    if (!*size) return mr_csv_fail(r->csv, r->field[COL_size], "size is 0, expected some bytes");
+    if (!*size)
+        return mr_csv_fail(r->csv, r->field[COL_size], "size is 0, expected some bytes");
     if (*size > limit - r->total)
         return mr_csv_fail(r->csv, r->field[COL_size],
                            "size is %" PRIu64 ", with which all together exceed %" PRIu64
@@ -166,7 +168,7 @@ static mr_status read_row(reader *r, const mr_csv_row *row)
     return MR_OK;
 }
 
-/* ---- the trace ---------------------------------------------------------------------------------- */
+/* ---- the trace --------------------------------------------------------------------------- */
 
 static int in_order(const void *left, const void *right)
 {
@@ -205,7 +207,8 @@ static mr_status finish(reader *r)
     MR_RESERVE_N(r->ctx, &trace->times, r->moments.n);
     for (uint32_t m = 0; m < r->moments.n; m++) {
         const moment *at = &r->moments.at[m];
-        MR_PUSH(r->ctx, &trace->events, (mr_event){at->begins ? MR_ALLOC : MR_FREE, at->storage});
+        MR_PUSH(r->ctx, &trace->events,
+                (mr_event){at->begins ? MR_ALLOC : MR_FREE, at->storage});
         MR_PUSH(r->ctx, &trace->times, at->time);
     }
     if (r->offsets.n) make_history(r);
@@ -239,7 +242,7 @@ static mr_status read_table(mr_ctx *ctx, mr_source *source, const mr_read_option
     return status;
 }
 
-/* ---- detection ------------------------------------------------------------------------------------ */
+/* ---- detection --------------------------------------------------------------------------- */
 
 static bool holds(const unsigned char *line, size_t n, const char *word)
 {
@@ -249,7 +252,7 @@ static bool holds(const unsigned char *line, size_t n, const char *word)
     return false;
 }
 
-/* A name and three or four numbers: such a table without its header, which the reader will miss. */
+/* A name and three or four numbers: such a table without the header, which the reader misses. */
 static bool is_row(const unsigned char *line, size_t n)
 {
     uint32_t commas = 0;
@@ -265,7 +268,8 @@ static bool detect(const unsigned char *head, size_t n)
 {
     const unsigned char *end = memchr(head, '\n', n);
     const size_t line = end ? (size_t)(end - head) : n;
-    return (holds(head, line, "lower") && holds(head, line, "upper") && holds(head, line, "size"))
+    return (holds(head, line, "lower") && holds(head, line, "upper")
+            && holds(head, line, "size"))
            || is_row(head, line);
 }
 
