@@ -1,11 +1,12 @@
-/* snapshot -- CUDA memory snapshots of PyTorch, as torch.cuda.memory._dump_snapshot() writes them.
+/* snapshot -- CUDA memory snapshots of PyTorch, as torch.cuda.memory._dump_snapshot() writes
+ * them.
  *
  *     pickle/pickle.h    opcodes to values, in one pass
  *     pickle/raw.h       dicts to records
  *     pickle/rebuild.h   records to a trace: what the program asked for, what the allocator did
  */
 #include "format.h"
-#include "pickle/rebuild.h"
+#include "rebuild.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -22,20 +23,20 @@ static bool detect(const unsigned char *head, size_t n)
     return begins && memchr("dl)}]pq.", head[1], 8);
 }
 
-typedef MR_VEC(device_events) device_list;
+typedef MR_VEC(mr_device_events) device_list;
 
 /* The events of one device as one array; they are one already unless the file is odd. */
-static void join_runs(raw_snapshot *raw, const raw_list *list, device_events *device)
+static void join_runs(mr_raw_snapshot *raw, const mr_raw_list *list, mr_device_events *device)
 {
     if (!list->n) return;
-    const raw_run first = raw->runs.at[list->first];
+    const mr_raw_run first = raw->runs.at[list->first];
     device->at = raw->events.at + first.first;
     device->first_event = first.first;
     device->n = first.n;
     if (list->n == 1) return;
-    MR_VEC(raw_event) joined = {0};
+    MR_VEC(mr_raw_event) joined = {0};
     for (uint32_t r = 0; r < list->n; r++) {
-        const raw_run run = raw->runs.at[list->first + r];
+        const mr_raw_run run = raw->runs.at[list->first + r];
         for (uint32_t i = 0; i < run.n; i++)
             MR_PUSH(raw->ctx, &joined, raw->events.at[run.first + i]);
     }
@@ -44,27 +45,27 @@ static void join_runs(raw_snapshot *raw, const raw_list *list, device_events *de
     device->next_note = UINT32_MAX; /* whose numbers do not fit any more */
 }
 
-static mr_status add_device(raw_snapshot *raw, uint32_t number, mr_value events,
+static mr_status add_device(mr_raw_snapshot *raw, uint32_t number, mr_value events,
                             device_list *devices)
 {
-    raw_list list;
+    mr_raw_list list;
     const char *what = mr_printf(raw->ctx, "device_traces[%" PRIu32 "]", number);
-    MR_TRY(raw_list_of(raw, events, RAW_V_EVENT, what, &list));
-    device_events device = {.raw = raw, .number = number, .history = {.device = number}};
+    MR_TRY(mr_raw_list_of(raw, events, MR_RAW_V_EVENT, what, &list));
+    mr_device_events device = {.raw = raw, .number = number, .history = {.device = number}};
     join_runs(raw, &list, &device);
     MR_PUSH(raw->ctx, devices, device);
     return MR_OK;
 }
 
 /* The segments as one array; likewise. */
-static mr_status join_segments(raw_snapshot *raw, mr_value segments, const raw_segment **out,
-                               uint32_t *n)
+static mr_status join_segments(mr_raw_snapshot *raw, mr_value segments,
+                               const mr_raw_segment **out, uint32_t *n)
 {
-    raw_list list;
-    MR_VEC(raw_segment) joined = {0};
-    MR_TRY(raw_list_of(raw, segments, RAW_V_SEGMENT, "segments", &list));
+    mr_raw_list list;
+    MR_VEC(mr_raw_segment) joined = {0};
+    MR_TRY(mr_raw_list_of(raw, segments, MR_RAW_V_SEGMENT, "segments", &list));
     for (uint32_t r = 0; r < list.n; r++) {
-        const raw_run run = raw->runs.at[list.first + r];
+        const mr_raw_run run = raw->runs.at[list.first + r];
         for (uint32_t i = 0; i < run.n; i++)
             MR_PUSH(raw->ctx, &joined, raw->segments.at[run.first + i]);
     }
@@ -73,20 +74,23 @@ static mr_status join_segments(raw_snapshot *raw, mr_value segments, const raw_s
     return MR_OK;
 }
 
-static mr_status collect_devices(raw_snapshot *raw, mr_value traces, device_list *devices)
+static mr_status collect_devices(mr_raw_snapshot *raw, mr_value traces, device_list *devices)
 {
-    raw_list list;
+    mr_raw_list list;
     uint64_t events = 0;
-    MR_TRY(raw_list_of(raw, traces, RAW_V_LIST, "device_traces", &list));
+    MR_TRY(mr_raw_list_of(raw, traces, MR_RAW_V_LIST, "device_traces", &list));
     if (list.n > DEVICES_MAX)
-        return raw_fail(raw, list.offset, "device_traces has %" PRIu32 " devices, expected at"
-                        " most %d", list.n, DEVICES_MAX);
+        return mr_raw_fail(raw, list.offset,
+                           "device_traces has %" PRIu32 " devices, expected at"
+                           " most %d",
+                           list.n, DEVICES_MAX);
     for (uint32_t d = 0; d < list.n; d++) {
         MR_TRY(add_device(raw, d, raw->inner.at[list.first + d], devices));
         events += devices->at[d].n;
     }
     if (events) return MR_OK;
-    return mr_fail_at(raw->ctx, MR_EINPUT, raw->file, "the snapshot has no events because history"
+    return mr_fail_at(raw->ctx, MR_EINPUT, raw->file,
+                      "the snapshot has no events because history"
                       " was not being recorded; call torch.cuda.memory._record_memory_history()"
                       " before the step and _dump_snapshot() after it");
 }
@@ -100,14 +104,16 @@ static bool looks_full(uint32_t n)
     return n == 1 || n == 2 || n == 5;
 }
 
-static void look_for_wrap(raw_snapshot *raw, device_events *device)
+static void look_for_wrap(mr_raw_snapshot *raw, mr_device_events *device)
 {
     if (!looks_full(device->n) || !device->history.held) return;
     device->history.wrapped = true;
-    MR_PUSH(raw->ctx, &raw->trace->notes,
-            mr_printf(raw->ctx, "device %" PRIu32 " has exactly %" PRIu32 " events, which looks"
-                      " like a full max_entries: earlier ones were lost, so peaks are lower bounds",
-                      device->number, device->n));
+    MR_PUSH(
+        raw->ctx, &raw->trace->notes,
+        mr_printf(raw->ctx,
+                  "device %" PRIu32 " has exactly %" PRIu32 " events, which looks"
+                  " like a full max_entries: earlier ones were lost, so peaks are lower bounds",
+                  device->number, device->n));
 }
 
 static int ascending(const void *left, const void *right)
@@ -117,7 +123,7 @@ static int ascending(const void *left, const void *right)
 }
 
 /* Sorts the streams; returns where each went. */
-static const uint32_t *sort_streams(raw_snapshot *raw)
+static const uint32_t *sort_streams(mr_raw_snapshot *raw)
 {
     const uint32_t n = raw->streams.all.n;
     uint32_t *index = MR_NEW_N(raw->ctx, uint32_t, n);
@@ -132,16 +138,16 @@ static const uint32_t *sort_streams(raw_snapshot *raw)
     return index;
 }
 
-static mr_status annotations_of(raw_snapshot *raw, mr_value value, const raw_annotation **out,
-                                uint32_t *n)
+static mr_status annotations_of(mr_raw_snapshot *raw, mr_value value,
+                                const mr_raw_annotation **out, uint32_t *n)
 {
-    raw_list list;
+    mr_raw_list list;
     *n = 0;
     if (value == MR_V_UNSET) return MR_OK;
-    MR_TRY(raw_list_of(raw, value, RAW_V_ANNOTATION, "external_annotations", &list));
-    MR_VEC(raw_annotation) joined = {0};
+    MR_TRY(mr_raw_list_of(raw, value, MR_RAW_V_ANNOTATION, "external_annotations", &list));
+    MR_VEC(mr_raw_annotation) joined = {0};
     for (uint32_t r = 0; r < list.n; r++) {
-        const raw_run run = raw->runs.at[list.first + r];
+        const mr_raw_run run = raw->runs.at[list.first + r];
         for (uint32_t i = 0; i < run.n; i++)
             MR_PUSH(raw->ctx, &joined, raw->annotations.at[run.first + i]);
     }
@@ -150,52 +156,54 @@ static mr_status annotations_of(raw_snapshot *raw, mr_value value, const raw_ann
     return MR_OK;
 }
 
-static mr_status rebuild(raw_snapshot *raw, const mr_field *root, uint32_t n)
+static mr_status rebuild(mr_raw_snapshot *raw, const mr_field *root, uint32_t n)
 {
-    allocator_options options;
-    const raw_segment *segments;
-    const raw_annotation *annotations = NULL;
+    mr_allocator_options options;
+    const mr_raw_segment *segments;
+    const mr_raw_annotation *annotations = NULL;
     uint32_t n_segments, n_annotations;
     device_list devices = {0};
-    MR_TRY(read_settings(raw, raw_find(root, n, RAW_allocator_settings), &options));
-    MR_TRY(join_segments(raw, raw_find(root, n, RAW_segments), &segments, &n_segments));
-    MR_TRY(collect_devices(raw, raw_find(root, n, RAW_device_traces), &devices));
-    MR_TRY(annotations_of(raw, raw_find(root, n, RAW_external_annotations), &annotations,
+    MR_TRY(mr_read_settings(raw, mr_raw_find(root, n, MR_RAW_allocator_settings), &options));
+    MR_TRY(join_segments(raw, mr_raw_find(root, n, MR_RAW_segments), &segments, &n_segments));
+    MR_TRY(collect_devices(raw, mr_raw_find(root, n, MR_RAW_device_traces), &devices));
+    MR_TRY(annotations_of(raw, mr_raw_find(root, n, MR_RAW_external_annotations), &annotations,
                           &n_annotations));
     const uint32_t *streams = sort_streams(raw);
     for (uint32_t i = 1; i < raw->pools.all.n; i++)
         MR_PUSH(raw->ctx, &raw->trace->pools, raw->pools.all.at[i]);
     uint32_t kept = 0;
     for (uint32_t d = 0; d < devices.n; d++) {
-        device_events *device = &devices.at[d];
+        mr_device_events *device = &devices.at[d];
         device->options = &options;
         device->stream_index = streams;
-        MR_TRY(read_finals(device, segments, n_segments));
+        MR_TRY(mr_read_finals(device, segments, n_segments));
         if (device->n || device->finals.n) devices.at[kept++] = *device;
     }
     for (uint32_t d = 0; d < kept; d++) {
-        MR_TRY(rebuild_start(&devices.at[d]));
-        judge_capacity(&devices.at[d]);
+        MR_TRY(mr_rebuild_start(&devices.at[d]));
+        mr_judge_capacity(&devices.at[d]);
         look_for_wrap(raw, &devices.at[d]);
     }
-    return walk_devices(raw, devices.at, kept, annotations, n_annotations);
+    return mr_walk_devices(raw, devices.at, kept, annotations, n_annotations);
 }
 
 static mr_status read_snapshot(mr_ctx *ctx, mr_source *source, const mr_read_options *options,
                                mr_trace *out)
 {
     (void)options;
-    raw_snapshot raw = {.trace = out};
+    mr_raw_snapshot raw = {.trace = out};
     const mr_field *root;
     uint32_t n;
     mr_trace_init(ctx, out, mr_source_name(source));
     out->has = MR_HAS_HISTORY;
-    MR_TRY(raw_read(ctx, source, &raw, &root, &n));
-    for (uint32_t key = RAW_segments; key <= RAW_device_traces; key++)
-        if (raw_find(root, n, key) == MR_V_UNSET)
-            return raw_fail(&raw, 0, "the pickle has no '%s', expected the dict that"
-                            " torch.cuda.memory._dump_snapshot() writes", raw_word(key));
-    tell_version(&raw);
+    MR_TRY(mr_raw_read(ctx, source, &raw, &root, &n));
+    for (uint32_t key = MR_RAW_segments; key <= MR_RAW_device_traces; key++)
+        if (mr_raw_find(root, n, key) == MR_V_UNSET)
+            return mr_raw_fail(&raw, 0,
+                               "the pickle has no '%s', expected the dict that"
+                               " torch.cuda.memory._dump_snapshot() writes",
+                               mr_raw_word(key));
+    mr_tell_version(&raw);
     return rebuild(&raw, root, n);
 }
 

@@ -5,27 +5,28 @@
  *
  * A failure shows as an `oom`, or as a burst of releases directly before memory is taken: the
  * allocator gave back its cache and tried again.  A burst is empty_cache() instead if no
- * taking follows, if its frames say so, or if the bound it would give contradicts what succeeded.
+ * taking follows, if its frames say so, or if the bound it would give contradicts what
+ * succeeded.
  */
 #include "rebuild.h"
 
 #include <string.h>
 
 typedef struct judging {
-    device_events *device;
-    const uint64_t *held; /* before each act */
+    mr_device_events *device;
+    const uint64_t *held; /* before each mr_act */
     uint64_t low, high;
     uint8_t *asks; /* of a stack: 0 not looked at, 1 no, 2 it is in empty_cache */
 } judging;
 
 static bool releases(uint32_t action)
 {
-    return action == RAW_segment_free || action == RAW_segment_unmap;
+    return action == MR_RAW_segment_free || action == MR_RAW_segment_unmap;
 }
 
 static bool takes(uint32_t action)
 {
-    return action == RAW_segment_alloc || action == RAW_segment_map;
+    return action == MR_RAW_segment_alloc || action == MR_RAW_segment_map;
 }
 
 static uint64_t up(uint64_t bytes, uint64_t step)
@@ -56,46 +57,48 @@ static bool asked(judging *j, uint32_t stack)
 }
 
 /* What the request takes that act `a` belongs to: one segment, or mappings up to its alloc. */
-static uint64_t taken(const device_events *device, uint32_t a)
+static uint64_t taken(const mr_device_events *device, uint32_t a)
 {
-    const raw_event *e = &device->at[device->acts.at[a].event];
-    if (e->action == RAW_segment_alloc) return up(e->size, SMALL_SEGMENT);
+    const mr_raw_event *e = &device->at[device->acts.at[a].event];
+    if (e->action == MR_RAW_segment_alloc) return up(e->size, MR_SMALL_SEGMENT);
     uint64_t sum = 0;
     for (uint32_t event = device->acts.at[a].event; a < device->acts.n; a++, event++) {
         if (device->acts.at[a].event != event) break;
-        if (device->at[event].action != RAW_segment_map) break;
+        if (device->at[event].action != MR_RAW_segment_map) break;
         sum = plus(sum, device->at[event].size);
     }
     return sum;
 }
 
 /* What an oom could not get, at most. */
-static uint64_t wanted(const device_events *device, const raw_event *e)
+static uint64_t wanted(const mr_device_events *device, const mr_raw_event *e)
 {
-    const allocator_options *options = device->options;
-    const uint64_t rounded = rounded_request(options, e->size);
-    if (!options->expandable) return segment_request(options, rounded);
-    return up(rounded, rounded <= SMALL_MAX ? SMALL_SEGMENT : options->large_segment);
+    const mr_allocator_options *options = device->options;
+    const uint64_t rounded = mr_rounded_request(options, e->size);
+    if (!options->expandable) return mr_segment_request(options, rounded);
+    return up(rounded, rounded <= MR_SMALL_MAX ? MR_SMALL_SEGMENT : options->large_segment);
 }
 
 /* The first event from `event` on that is no pending free completing. */
-static uint32_t next_event(const device_events *device, uint32_t event)
+static uint32_t next_event(const mr_device_events *device, uint32_t event)
 {
-    while (event < device->n && device->at[event].action == RAW_free_completed) event++;
+    while (event < device->n && device->at[event].action == MR_RAW_free_completed) event++;
     return event;
 }
 
 /* The burst [a, end) of acts: was it asked for?  If not it bounds the capacity. */
 static bool judge_burst(judging *j, uint32_t a, uint32_t end)
 {
-    const device_events *device = j->device;
-    const raw_event *first = &device->at[device->acts.at[a].event];
+    const mr_device_events *device = j->device;
+    const mr_raw_event *first = &device->at[device->acts.at[a].event];
     const uint32_t next = next_event(device, device->acts.at[end - 1].event + 1);
-    const uint32_t action = next < device->n ? device->at[next].action : RAW_snapshot;
+    const uint32_t action = next < device->n ? device->at[next].action : MR_RAW_snapshot;
     if (asked(j, first->stack)) return true;
-    if (releases(action) || action == RAW_oom) return false; /* goes on; the oom tells more */
+    if (releases(action) || action == MR_RAW_oom)
+        return false; /* goes on; the oom tells more */
     if (!takes(action)) return true;
-    if (device->options->collects > 0) return false; /* may be a collection, which nothing failed */
+    if (device->options->collects > 0)
+        return false; /* may be a collection, which nothing failed */
     while (device->acts.at[end].event != next) end++;
     const uint64_t bound = plus(j->held[a], taken(device, end));
     if (bound <= j->low) return true;
@@ -105,7 +108,7 @@ static bool judge_burst(judging *j, uint32_t a, uint32_t end)
 
 static void judge_oom(judging *j, uint32_t a)
 {
-    const raw_event *e = &j->device->at[j->device->acts.at[a].event];
+    const mr_raw_event *e = &j->device->at[j->device->acts.at[a].event];
     const uint64_t bound = plus(j->held[a], wanted(j->device, e));
     if (bound > j->low && bound < j->high) j->high = bound;
 }
@@ -113,23 +116,23 @@ static void judge_oom(judging *j, uint32_t a)
 /* What the device said was free at an oom; others may use the device too. */
 static void take_hint(judging *j, uint32_t a)
 {
-    const raw_event *e = &j->device->at[j->device->acts.at[a].event];
+    const mr_raw_event *e = &j->device->at[j->device->acts.at[a].event];
     const uint64_t free = j->device->raw->addresses.all.at[e->slot];
     const uint64_t sum = plus(j->held[a], free);
     if (sum > j->low && sum < j->high) j->low = sum;
 }
 
-static uint64_t *sum_up(device_events *device, uint64_t *most)
+static uint64_t *sum_up(mr_device_events *device, uint64_t *most)
 {
     uint64_t *held = MR_NEW_N(device->raw->ctx, uint64_t, device->acts.n + 1);
     uint64_t sum = 0;
     for (uint32_t r = 0; r < device->held.all.n; r++)
-        sum = plus(sum, up(device->held.all.at[r].bytes, SMALL_SEGMENT));
+        sum = plus(sum, up(device->held.all.at[r].bytes, MR_SMALL_SEGMENT));
     *most = sum;
     for (uint32_t a = 0; a < device->acts.n; a++) {
         held[a] = sum;
-        const raw_event *e = &device->at[device->acts.at[a].event];
-        const uint64_t bytes = up(e->size, SMALL_SEGMENT);
+        const mr_raw_event *e = &device->at[device->acts.at[a].event];
+        const uint64_t bytes = up(e->size, MR_SMALL_SEGMENT);
         if (takes(e->action)) sum = plus(sum, bytes);
         if (releases(e->action)) sum -= bytes < sum ? bytes : sum;
         if (sum > *most) *most = sum;
@@ -137,16 +140,16 @@ static uint64_t *sum_up(device_events *device, uint64_t *most)
     return held;
 }
 
-void judge_capacity(device_events *device)
+void mr_judge_capacity(mr_device_events *device)
 {
     judging j = {.device = device, .high = UINT64_MAX};
     j.held = sum_up(device, &j.low);
     j.asks = MR_NEW_N(device->raw->ctx, uint8_t, device->raw->trace->stacks.n);
-    act *acts = device->acts.at;
+    mr_act *acts = device->acts.at;
     for (uint32_t a = 0, end; a < device->acts.n; a = end) {
         end = a + 1;
         const uint32_t action = device->at[acts[a].event].action;
-        if (action == RAW_oom) judge_oom(&j, a);
+        if (action == MR_RAW_oom) judge_oom(&j, a);
         if (!releases(action)) continue;
         while (end < device->acts.n && acts[end].event == acts[end - 1].event + 1
                && releases(device->at[acts[end].event].action))
@@ -154,7 +157,7 @@ void judge_capacity(device_events *device)
         acts[a].flush = judge_burst(&j, a, end);
     }
     for (uint32_t a = 0; a < device->acts.n; a++)
-        if (device->at[acts[a].event].action == RAW_oom) take_hint(&j, a);
+        if (device->at[acts[a].event].action == MR_RAW_oom) take_hint(&j, a);
     device->history.capacity_low = j.low;
     device->history.capacity_high = j.high;
 }

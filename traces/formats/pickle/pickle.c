@@ -1,7 +1,8 @@
 /* pickle -- the stack machine: opcodes, stack, marks and memo.
  *
  * Most of a snapshot are references to the memo and small numbers.  `quick` runs those without
- * leaving its registers; whatever is rare, incomplete or wrong it leaves to the table of opcodes.
+ * leaving its registers; whatever is rare, incomplete or wrong it leaves to the table of
+ * opcodes.
  */
 #include "pickle.h"
 
@@ -19,8 +20,8 @@ mr_status mr_pickle_fail(mr_pickle *pickle, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    const char *where = mr_printf(pickle->ctx, "%s: byte %" PRIu64,
-                                  mr_source_name(pickle->source), pickle->at);
+    const char *where =
+        mr_printf(pickle->ctx, "%s: byte %" PRIu64, mr_source_name(pickle->source), pickle->at);
     return mr_fail_at(pickle->ctx, MR_EINPUT, where, "%s", text);
 }
 
@@ -47,7 +48,8 @@ static uint32_t little4(const unsigned char *p)
     return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-/* Runs references and small numbers as long as they are complete and right. */
+/* Runs references and small numbers as long as they are complete and right.  Each case steps by
+ * a constant, so that the processor need not wait for one opcode to find the next. */
 static void quick(mr_pickle *pickle)
 {
     const unsigned char *p = pickle->p, *const end = pickle->end - ROOM;
@@ -55,18 +57,21 @@ static void quick(mr_pickle *pickle)
     const uint32_t memo_n = pickle->memo.n;
     mr_value *top = pickle->stack.at + pickle->stack.n;
     mr_value *const limit = pickle->stack.at + pickle->stack.cap;
-    for (; p <= end && top < limit; top++) {
-        uint32_t index;
-        if (*p == 'h') index = p[1];
-        else if (*p == 'j') index = little4(p + 1);
-        else if (*p == 'K') {
-            *top = mr_v(MR_V_INT, p[1]);
+    while (p <= end && top < limit) {
+        if (*p == 'h') {
+            const uint32_t index = p[1];
+            if (index >= memo_n || mr_v_kind(memo[index]) <= MR_V_OPEN) break;
+            *top++ = memo[index];
             p += 2;
-            continue;
+        } else if (*p == 'j') {
+            const uint32_t index = little4(p + 1);
+            if (index >= memo_n || mr_v_kind(memo[index]) <= MR_V_OPEN) break;
+            *top++ = memo[index];
+            p += 5;
+        } else if (*p == 'K') {
+            *top++ = mr_v(MR_V_INT, p[1]);
+            p += 2;
         } else break;
-        if (index >= memo_n || mr_v_kind(memo[index]) <= MR_V_OPEN) break;
-        *top = memo[index];
-        p += *p == 'h' ? 2 : 5;
     }
     pickle->p = p;
     pickle->stack.n = (uint32_t)(top - pickle->stack.at);
@@ -75,10 +80,11 @@ static void quick(mr_pickle *pickle)
 static mr_status refused(mr_pickle *pickle, unsigned code)
 {
     const char *name = mr_opcodes[code].name;
-    if (!name)
-        return mr_pickle_fail(pickle, "the byte 0x%02x is no opcode of a pickle", code);
-    return mr_pickle_fail(pickle, "the opcode %s asks for more than plain data, expected lists,"
-                          " dicts, texts and numbers only", name);
+    if (!name) return mr_pickle_fail(pickle, "the byte 0x%02x is no opcode of a pickle", code);
+    return mr_pickle_fail(pickle,
+                          "the opcode %s asks for more than plain data, expected lists,"
+                          " dicts, texts and numbers only",
+                          name);
 }
 
 /* A little-endian number of up to 8 bytes. */
@@ -145,12 +151,16 @@ void mr_pickle_init(mr_ctx *ctx, mr_pickle *pickle, mr_source *source,
         const char *word = builder->words[i];
         mr_texts_index(ctx, &pickle->texts, word, (uint32_t)strlen(word));
     }
+    /* Large enough from the start that growing them leaves no small copies behind. */
     MR_RESERVE_N(ctx, &pickle->stack, 4096);
+    MR_RESERVE_N(ctx, &pickle->memo, 16384);
+    MR_RESERVE_N(ctx, &pickle->content, 16384);
 }
 
 uint32_t mr_pickle_root_key(const mr_pickle *pickle)
 {
-    /* ( dict MARK key value ... key value MARK ...: the second mark shows where the value is. */
+    /* ( dict MARK key value ... key value MARK ...: the second mark shows where the value is.
+     */
     if (pickle->marks.n < 2 || pickle->marks.at[0] != 1) return MR_NONE;
     const uint32_t inner = pickle->marks.at[1];
     if (mr_v_kind(pickle->stack.at[0]) != MR_V_OPEN || !pickle->open.at[0].dict) return MR_NONE;

@@ -1,16 +1,16 @@
 /* pickle.h -- a restricted unpickler: data only, in one pass, keeping little.
  *
- * A pickle is a program for a stack machine.  This one knows the opcodes of protocols 0 to 5 that
- * make plain data and refuses all others, so that reading a file cannot run anything.  It builds
- * no objects.  A list or dict is *open* while the machine may still put things into it, and is
- * completed when something else takes it in or refers to it; the builder then sees what is in it, once, and gives
- * back a value of 8 bytes that stands for it from then on, also where the file refers back to it:
+ * A pickle is a program for a stack machine.  This one knows the opcodes of protocols 0 to 5
+ * that make plain data and refuses all others, so that reading a file cannot run anything.  It
+ * builds no objects.  A list or dict is *open* while the machine may still put things into it,
+ * and is completed when something takes it in or refers to it; the builder then sees what is in
+ * it, once, and gives back a value of 8 bytes that stands for it from then on:
  *
- *     bytes ─► machine ─► builder.dict(fields)     ─► value
- *                         builder.items(list, ...) ─► builder.list(list) ─► value
+ *     bytes -> machine -> builder.dict(fields)     -> value
+ *                         builder.items(list, ...) -> builder.list(list) -> value
  *
- * What the builder does not keep is gone.  Items of a list are shown in batches while it is still
- * open, so a list may be longer than memory.
+ * What the builder does not keep is gone.  Items of a list are shown in batches while it is
+ * still open, so a list may be longer than memory.
  */
 #ifndef MR_PICKLE_H
 #define MR_PICKLE_H
@@ -139,7 +139,8 @@ const mr_field *mr_pickle_fields(const mr_pickle *pickle, const mr_open *open, u
 /* The text of the outermost dict's key below which the machine now is, MR_NONE when unknown. */
 uint32_t mr_pickle_root_key(const mr_pickle *pickle);
 
-void mr_pickle_keep(mr_pickle *pickle, mr_list *list, uint64_t word);
+/* Adds to what is remembered of an open list. */
+void mr_pickle_keep(mr_pickle *pickle, mr_list *list, const uint64_t *words, uint32_t n);
 
 /* A whole number as sign and size; false when the value is none. */
 bool mr_v_number(const mr_pickle *pickle, mr_value value, bool *negative, uint64_t *size);
@@ -147,7 +148,7 @@ double mr_v_float(mr_value value);
 /* What the value is, for a message: "the text 'abc'", "a dict", "-5". */
 const char *mr_v_show(mr_pickle *pickle, mr_value value);
 
-/* ---- between the parts of the machine ----------------------------------------------------- */
+/* ---- between the parts of the machine -------------------------------------------------- */
 
 typedef struct mr_opcode {
     const char *name; /* NULL: no opcode at all */
@@ -193,7 +194,7 @@ mr_status mr_pickle_append(mr_pickle *pickle, uint32_t from);   /* to the list b
 mr_status mr_pickle_set(mr_pickle *pickle, uint32_t from);      /* in the dict below `from` */
 mr_status mr_pickle_collect(mr_pickle *pickle, uint32_t from, bool dict); /* LIST and DICT */
 mr_status mr_pickle_tuple(mr_pickle *pickle, uint32_t from);
-mr_value mr_pickle_complete(mr_pickle *pickle, uint32_t open); /* this one, wherever it stands */
-void mr_pickle_settle(mr_pickle *pickle, uint32_t from); /* completes what is open from there */
+mr_value mr_pickle_complete(mr_pickle *pickle, uint32_t open); /* wherever it stands */
+void mr_pickle_settle(mr_pickle *pickle, uint32_t from);       /* all from there to the top */
 
 #endif

@@ -14,7 +14,7 @@ mr_status mr_pickle_line(mr_pickle *pickle, const char **line, uint32_t *bytes)
     if (!end && ends) return mr_pickle_cut(pickle, "the rest of a line");
     if (!end)
         return mr_pickle_fail(pickle, "a line is longer than a mebibyte,"
-                              " expected a memory snapshot");
+                                      " expected a memory snapshot");
     *line = (const char *)pickle->p;
     *bytes = (uint32_t)(end - pickle->p);
     if (*bytes && (*line)[*bytes - 1] == '\r') --*bytes;
@@ -105,9 +105,10 @@ static int hex(const char *text, uint32_t n, uint32_t *out)
     *out = 0;
     for (uint32_t i = 0; i < n; i++) {
         const char c = text[i];
-        const int digit = c >= '0' && c <= '9' ? c - '0'
+        const int digit = c >= '0' && c <= '9'   ? c - '0'
                           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                          : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+                          : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                                 : -1;
         if (digit < 0) return -1;
         *out = *out << 4 | (uint32_t)digit;
     }

@@ -17,8 +17,10 @@
 mr_status mr_pickle_push(mr_pickle *pickle, mr_value value)
 {
     if (pickle->stack.n == STACK_MAX)
-        return mr_pickle_fail(pickle, "more than %u values wait to be put together,"
-                              " expected a memory snapshot", STACK_MAX);
+        return mr_pickle_fail(pickle,
+                              "more than %u values wait to be put together,"
+                              " expected a memory snapshot",
+                              STACK_MAX);
     MR_PUSH(pickle->ctx, &pickle->stack, value);
     return MR_OK;
 }
@@ -46,10 +48,12 @@ const mr_field *mr_pickle_fields(const mr_pickle *pickle, const mr_open *open, u
     return (const mr_field *)(const void *)(pickle->content.at + open->list.first);
 }
 
-void mr_pickle_keep(mr_pickle *pickle, mr_list *list, uint64_t word)
+void mr_pickle_keep(mr_pickle *pickle, mr_list *list, const uint64_t *words, uint32_t n)
 {
-    MR_PUSH(pickle->ctx, &pickle->content, word);
-    list->n++;
+    MR_RESERVE_N(pickle->ctx, &pickle->content, pickle->content.n + n);
+    memcpy(pickle->content.at + pickle->content.n, words, n * sizeof *words);
+    pickle->content.n += n;
+    list->n += n;
 }
 
 mr_value mr_pickle_complete(mr_pickle *pickle, uint32_t o)
@@ -95,15 +99,17 @@ static mr_status owner(mr_pickle *pickle, uint32_t from, bool dict, mr_open **ou
     const mr_value value = pickle->stack.at[from - 1];
     const unsigned kind = mr_v_kind(value);
     if (kind != MR_V_OPEN)
-        return mr_pickle_fail(pickle, "items are put into %s, expected a %s that nothing"
-                              " refers to before it is complete", mr_v_show(pickle, value),
-                              wanted);
+        return mr_pickle_fail(pickle,
+                              "items are put into %s, expected a %s that nothing"
+                              " refers to before it is complete",
+                              mr_v_show(pickle, value), wanted);
     mr_open *open = &pickle->open.at[mr_v_index(value)];
     if (open->dict != dict)
         return mr_pickle_fail(pickle, "items are put into a %s, expected a %s",
                               dict ? "list" : "dict", wanted);
-    mr_pickle_settle(pickle, from);
-    pickle->open.n = (uint32_t)mr_v_index(value) + 1;
+    const uint32_t above = (uint32_t)mr_v_index(value) + 1;
+    if (pickle->open.n > above) mr_pickle_settle(pickle, from);
+    pickle->open.n = above;
     pickle->content.n = open->list.first + open->list.n;
     *out = open;
     return MR_OK;
@@ -144,8 +150,10 @@ mr_status mr_pickle_set(mr_pickle *pickle, uint32_t from)
     MR_TRY(owner(pickle, from, true, &open));
     const uint32_t n = pickle->stack.n - from;
     if (n % 2)
-        return mr_pickle_fail(pickle, "a dict is given %u keys and values together, expected"
-                              " an even number", n);
+        return mr_pickle_fail(pickle,
+                              "a dict is given %u keys and values together, expected"
+                              " an even number",
+                              n);
     const mr_value *at = pickle->stack.at + from;
     const uint32_t keys = pickle->builder->keys;
     for (uint32_t i = 0; i < n; i += 2) {

@@ -6,6 +6,8 @@
 
 #define MARKS_MAX 1000  /* marks within marks; a snapshot has six */
 #define MEMO_AHEAD 1024 /* how far ahead of the others a place of the memo may be */
+#define MEMO_FREE ((uint64_t)1 << 20) /* places; more need MEMO_BYTES of the file each */
+#define MEMO_BYTES 4                  /* a place is worth remembering only behind a value */
 
 static mr_status need(mr_pickle *pickle, size_t n)
 {
@@ -27,7 +29,7 @@ static mr_status skip(mr_pickle *pickle, uint64_t bytes)
     return MR_OK;
 }
 
-/* ---- numbers and constants ------------------------------------------------------------------ */
+/* ---- numbers and constants ------------------------------------------------------------- */
 
 static mr_status op_none(mr_pickle *pickle, uint64_t arg, uint32_t from)
 {
@@ -67,8 +69,10 @@ static mr_status op_long(mr_pickle *pickle, uint64_t bytes, uint32_t from)
 {
     (void)from;
     if (bytes > 9)
-        return mr_pickle_fail(pickle, "a whole number has %" PRIu64 " bytes, expected at most"
-                              " 9 (64 bits)", bytes);
+        return mr_pickle_fail(pickle,
+                              "a whole number has %" PRIu64 " bytes, expected at most"
+                              " 9 (64 bits)",
+                              bytes);
     MR_TRY(need(pickle, bytes));
     const unsigned char *p = pickle->p;
     const bool negative = bytes && p[bytes - 1] & 0x80;
@@ -93,7 +97,7 @@ static mr_status op_float(mr_pickle *pickle, uint64_t arg, uint32_t from)
     return mr_pickle_push(pickle, mr_pickle_double(number));
 }
 
-/* ---- texts and bytes ---------------------------------------------------------------------- */
+/* ---- texts and bytes ------------------------------------------------------------------- */
 
 mr_status mr_pickle_text(mr_pickle *pickle, const void *text, uint32_t bytes)
 {
@@ -122,14 +126,16 @@ static mr_status op_bytes(mr_pickle *pickle, uint64_t bytes, uint32_t from)
     return mr_pickle_push(pickle, mr_v(MR_V_OTHER, MR_OTHER_BYTES));
 }
 
-/* ---- stack and marks ------------------------------------------------------------------------ */
+/* ---- stack and marks ------------------------------------------------------------------- */
 
 static mr_status op_mark(mr_pickle *pickle, uint64_t arg, uint32_t from)
 {
     (void)arg, (void)from;
     if (pickle->marks.n == MARKS_MAX)
-        return mr_pickle_fail(pickle, "lists and dicts lie within each other deeper than %d,"
-                              " expected a memory snapshot", MARKS_MAX);
+        return mr_pickle_fail(pickle,
+                              "lists and dicts lie within each other deeper than %d,"
+                              " expected a memory snapshot",
+                              MARKS_MAX);
     MR_PUSH(pickle->ctx, &pickle->marks, pickle->stack.n);
     return MR_OK;
 }
@@ -161,7 +167,7 @@ static mr_status op_dup(mr_pickle *pickle, uint64_t arg, uint32_t from)
     return mr_pickle_push(pickle, pickle->stack.at[from]);
 }
 
-/* ---- lists, dicts, tuples --------------------------------------------------------------------- */
+/* ---- lists, dicts, tuples -------------------------------------------------------------- */
 
 static mr_status op_empty_list(mr_pickle *pickle, uint64_t arg, uint32_t from)
 {
@@ -205,13 +211,20 @@ static mr_status op_tuple(mr_pickle *pickle, uint64_t arg, uint32_t from)
     return mr_pickle_tuple(pickle, from);
 }
 
-/* ---- memo ----------------------------------------------------------------------------------- */
+/* ---- memo ------------------------------------------------------------------------------ */
 
 static mr_status op_put(mr_pickle *pickle, uint64_t index, uint32_t from)
 {
     if (index > 2 * pickle->filled + MEMO_AHEAD)
-        return mr_pickle_fail(pickle, "place %" PRIu64 " of the memo is filled after %" PRIu64
-                              " others, expected the next one", index, pickle->filled);
+        return mr_pickle_fail(pickle,
+                              "place %" PRIu64 " of the memo is filled after %" PRIu64
+                              " others, expected the next one",
+                              index, pickle->filled);
+    if (pickle->filled > MEMO_FREE + pickle->at / MEMO_BYTES)
+        return mr_pickle_fail(pickle,
+                              "%" PRIu64 " values are remembered within so few bytes,"
+                              " expected a memory snapshot",
+                              pickle->filled);
     while (pickle->memo.n <= index) MR_PUSH(pickle->ctx, &pickle->memo, MR_V_UNSET);
     pickle->filled += mr_v_kind(pickle->memo.at[index]) == MR_V_UNSET;
     const mr_value value = pickle->stack.at[from];
@@ -234,14 +247,18 @@ static mr_status op_get(mr_pickle *pickle, uint64_t index, uint32_t from)
     (void)from;
     const mr_value value = index < pickle->memo.n ? pickle->memo.at[index] : MR_V_UNSET;
     if (mr_v_kind(value) == MR_V_UNSET)
-        return mr_pickle_fail(pickle, "place %" PRIu64 " of the memo is used, which was not"
-                              " filled before", index);
+        return mr_pickle_fail(pickle,
+                              "place %" PRIu64 " of the memo is used, which was not"
+                              " filled before",
+                              index);
     if (mr_v_kind(value) != MR_V_OPEN) return mr_pickle_push(pickle, value);
     /* Not yet put into anything, but complete, unless it contains itself and will grow. */
     const uint32_t o = (uint32_t)mr_v_index(value);
     if (o >= pickle->open.n || pickle->stack.at[pickle->open.at[o].place] != value)
-        return mr_pickle_fail(pickle, "place %" PRIu64 " of the memo holds a list or dict that"
-                              " was given two places, expected one", index);
+        return mr_pickle_fail(pickle,
+                              "place %" PRIu64 " of the memo holds a list or dict that"
+                              " was given two places, expected one",
+                              index);
     return mr_pickle_push(pickle, mr_pickle_complete(pickle, o));
 }
 
@@ -257,7 +274,7 @@ static mr_status op_get_line(mr_pickle *pickle, uint64_t arg, uint32_t from)
     return op_get(pickle, arg, from);
 }
 
-/* ---- the program ------------------------------------------------------------------------------ */
+/* ---- the program ----------------------------------------------------------------------- */
 
 static mr_status op_proto(mr_pickle *pickle, uint64_t version, uint32_t from)
 {
@@ -278,9 +295,10 @@ static mr_status op_stop(mr_pickle *pickle, uint64_t arg, uint32_t from)
 {
     (void)arg, (void)from;
     if (pickle->marks.n || pickle->stack.n != 1)
-        return mr_pickle_fail(pickle, "the pickle ends with %" PRIu32 " values and %" PRIu32
-                              " marks left, expected one value", pickle->stack.n,
-                              pickle->marks.n);
+        return mr_pickle_fail(pickle,
+                              "the pickle ends with %" PRIu32 " values and %" PRIu32
+                              " marks left, expected one value",
+                              pickle->stack.n, pickle->marks.n);
     pickle->stopped = true;
     return MR_OK;
 }

@@ -1,9 +1,9 @@
 /* raw.h -- a memory snapshot as it was written, in compact records; nothing is concluded yet.
  *
- * Dicts are told apart by their keys, wherever they stand: one with `action` is an event, one with
- * `filename` a frame, one with `blocks` a segment, and so on.  Each becomes one record, and lists
- * of records become runs of numbers, so that it makes no difference in which order keys come and
- * how often the file refers back to the same dict or list.
+ * Dicts are told apart by their keys, wherever they stand: one with `action` is an event, one
+ * with `filename` a frame, one with `blocks` a segment, and so on.  Each becomes one record,
+ * and lists of records become runs of numbers, so that it makes no difference in which order
+ * keys come and how often the file refers back to the same dict or list.
  */
 #ifndef MR_RAW_H
 #define MR_RAW_H
@@ -13,7 +13,7 @@
 
 /* Keys of all kinds of dicts, then words that occur as values.  Those from SNAP_KEY_1 to
  * SNAP_KEY_32768 belong to roundup_power2_divisions. */
-#define RAW_KEYS(X)                                                                         \
+#define MR_RAW_KEYS(X)                                                                         \
     X(segments) X(device_traces) X(allocator_settings) X(external_annotations)              \
     X(action) X(addr) X(size) X(stream) X(time_us) X(frames) X(device_free)                 \
     X(compile_context) X(user_metadata)                                                     \
@@ -26,136 +26,148 @@
     X(max_non_split_rounding_size) X(per_process_memory_fraction)                           \
     X(throw_on_cudamalloc_oom) X(roundup_power2_divisions)
 
-#define RAW_WORDS(X)                                                             \
+#define MR_RAW_WORDS(X)                                                             \
     X(alloc) X(free_requested) X(free_completed) X(segment_alloc) X(segment_free) \
     X(segment_map) X(segment_unmap) X(snapshot) X(oom)                           \
     X(active_allocated) X(active_pending_free) X(active_awaiting_free) X(inactive) \
     X(small) X(large) X(START) X(END)
 
-#define RAW_DIVISIONS 16
+#define MR_RAW_DIVISIONS 16
 
 enum {
-#define X(word) RAW_##word,
-    RAW_KEYS(X)
-    RAW_division,
-    RAW_keys = RAW_division + RAW_DIVISIONS,
-    RAW_before_words = RAW_keys - 1,
-    RAW_WORDS(X)
+#define X(word) MR_RAW_##word,
+    MR_RAW_KEYS(X)
+    MR_RAW_division,
+    MR_RAW_keys = MR_RAW_division + MR_RAW_DIVISIONS,
+    MR_RAW_before_words = MR_RAW_keys - 1,
+    MR_RAW_WORDS(X)
 #undef X
-    RAW_all
+    MR_RAW_all
 };
 
 /* A key with a value that does not fit, or is not there; told only if the record is used. */
-typedef struct raw_fault {
+typedef struct mr_raw_fault {
     uint64_t offset; /* of the dict */
     uint32_t key;
     mr_value value; /* MR_V_UNSET: the key is missing */
-} raw_fault;
+} mr_raw_fault;
 
-#define RAW_NO_TIME UINT64_MAX
+#define MR_RAW_NO_TIME UINT64_MAX
+#define MR_RAW_LISTS_MAX 65536 /* devices */
 
-typedef struct raw_event {
+typedef struct mr_raw_event {
     uint64_t size, time;
     uint32_t slot;   /* index into raw->addresses; for `oom`, of what was free on the device */
-    uint32_t stack;  /* index into trace->stacks; the fault when action is RAW_all */
+    uint32_t stack;  /* index into trace->stacks */
     uint32_t stream; /* index into raw->streams */
-    uint32_t action; /* RAW_alloc and so on */
-} raw_event;
+    uint32_t action; /* MR_RAW_alloc and so on; MR_RAW_all: see mr_raw_event_fault */
+} mr_raw_event;
 
-typedef struct raw_block {
+typedef struct mr_raw_block {
     uint64_t address; /* UINT64_MAX: not given, follows the block before */
     uint64_t bytes, requested;
     uint32_t stack, state;
     uint32_t fault; /* MR_NONE: none */
-} raw_block;
+} mr_raw_block;
 
-typedef struct raw_segment {
+typedef struct mr_raw_segment {
     uint64_t address, bytes, offset;
     uint32_t stream, device, pool;
     uint32_t fault;
     mr_value blocks;
     bool large, expandable;
-} raw_segment;
+} mr_raw_segment;
 
-typedef struct raw_annotation {
+typedef struct mr_raw_annotation {
     uint64_t time, offset;
     uint32_t name, device, fault;
     bool end;
-} raw_annotation;
+} mr_raw_annotation;
 
-typedef struct raw_history { /* of a block, in files of PyTorch 2.0 */
+typedef struct mr_raw_history { /* of a block, in files of PyTorch 2.0 */
     uint64_t bytes;
     uint32_t stack;
-} raw_history;
+} mr_raw_history;
 
-typedef struct raw_run { /* of records */
+typedef struct mr_raw_run { /* of records */
     uint32_t first, n;
-} raw_run;
+} mr_raw_run;
 
-typedef struct raw_list { /* a complete list of records, or of lists of events */
+typedef struct mr_raw_list { /* a complete list of records, or of lists of events */
     uint64_t odd, items, offset;
     uint32_t first, n; /* of raw->runs, or of raw->inner for a list of lists */
     uint16_t kind;
-} raw_list;
+} mr_raw_list;
 
 /* Values of its own: the payload is an index into the array of that name. */
 enum {
-    RAW_V_FRAME = MR_V_OWN,
-    RAW_V_STACK, /* a list of frames: index into trace->stacks */
-    RAW_V_EVENT,
-    RAW_V_BLOCK,
-    RAW_V_SEGMENT,
-    RAW_V_ANNOTATION,
-    RAW_V_HISTORY,
-    RAW_V_LIST,     /* raw->lists: records of one kind, or lists of events */
-    RAW_V_SETTINGS, /* raw->kept */
+    MR_RAW_V_FRAME = MR_V_OWN,
+    MR_RAW_V_STACK, /* a list of frames: index into trace->stacks */
+    MR_RAW_V_EVENT,
+    MR_RAW_V_BLOCK,
+    MR_RAW_V_SEGMENT,
+    MR_RAW_V_ANNOTATION,
+    MR_RAW_V_HISTORY,
+    MR_RAW_V_LIST,     /* raw->lists: records of one kind, or lists of events */
+    MR_RAW_V_SETTINGS, /* raw->kept */
 };
 
-typedef struct raw_note { /* user_metadata changed at this event */
+typedef struct mr_raw_note { /* user_metadata changed at this event */
     uint32_t event, text;
-} raw_note;
+} mr_raw_note;
 
-typedef struct raw_snapshot {
+typedef struct mr_raw_snapshot {
     mr_ctx *ctx;
     mr_trace *trace;
     mr_pickle pickle;
     const char *file;
     uint64_t keys_seen; /* bit k: an event, block or root dict had key k */
 
-    MR_VEC(raw_event) events;
-    MR_VEC(raw_note) notes;
-    MR_VEC(raw_block) blocks;
-    MR_VEC(raw_segment) segments;
-    MR_VEC(raw_annotation) annotations;
-    MR_VEC(raw_history) histories;
-    MR_VEC(raw_fault) faults;
-    MR_VEC(raw_list) lists;
-    MR_VEC(raw_run) runs;
+    MR_VEC(mr_raw_event) events;
+    MR_VEC(mr_raw_note) notes;
+    MR_VEC(mr_raw_block) blocks;
+    MR_VEC(mr_raw_segment) segments;
+    MR_VEC(mr_raw_annotation) annotations;
+    MR_VEC(mr_raw_history) histories;
+    MR_VEC(mr_raw_fault) faults;
+    MR_VEC(mr_raw_list) lists;
+    MR_VEC(mr_raw_run) runs;
     MR_VEC(mr_value) inner;
     MR_VEC(mr_field) kept;
     mr_numbers addresses, streams, pools;
     mr_table frame_table, stack_table;
-} raw_snapshot;
+} mr_raw_snapshot;
 
 /* Reads the pickle; `root` is the outermost dict. */
-mr_status raw_read(mr_ctx *ctx, mr_source *source, raw_snapshot *raw, const mr_field **root,
-                   uint32_t *n);
+mr_status mr_raw_read(mr_ctx *ctx, mr_source *source, mr_raw_snapshot *raw,
+                      const mr_field **root, uint32_t *n);
 
 /* The value of a key, MR_V_UNSET when it is not there. */
-mr_value raw_find(const mr_field *fields, uint32_t n, uint32_t key);
+mr_value mr_raw_find(const mr_field *fields, uint32_t n, uint32_t key);
 
 /* A failure with the place of the dict. */
-mr_status raw_fail(raw_snapshot *raw, uint64_t offset, const char *format, ...)
+mr_status mr_raw_fail(mr_raw_snapshot *raw, uint64_t offset, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* What is wrong with a record. */
-mr_status raw_fault_fail(raw_snapshot *raw, uint32_t fault, const char *what);
+mr_status mr_raw_fault_fail(mr_raw_snapshot *raw, const mr_raw_fault *fault, const char *what);
+/* An event with a fault has no room for more than that. */
+static inline mr_raw_fault mr_raw_event_fault(const mr_raw_event *event)
+{
+    return (mr_raw_fault){event->time, event->stack, event->size};
+}
 
-const char *raw_word(uint32_t word);
-const char *raw_text(const raw_snapshot *raw, uint32_t text);
+const char *mr_raw_word(uint32_t word);
+const char *mr_raw_text(const mr_raw_snapshot *raw, uint32_t text);
 
-/* The list behind `value`, which must be a list of `kind` (RAW_V_EVENT, ...) or empty; `what`
- * names it for a message. */
-mr_status raw_list_of(raw_snapshot *raw, mr_value value, unsigned kind, const char *what,
-                      raw_list *out);
+/* The list behind `value`, which must be a list of `kind` (MR_RAW_V_EVENT, ...) or empty;
+ * `what` names it for a message. */
+mr_status mr_raw_list_of(mr_raw_snapshot *raw, mr_value value, unsigned kind, const char *what,
+                         mr_raw_list *out);
+
+/* Below keys of the outermost dict that nobody reads, nothing is kept. */
+bool mr_raw_ignored(const mr_raw_snapshot *raw);
+/* The builder's part for lists (raw_list.c). */
+void mr_raw_items(void *self, mr_list *list, const mr_value *at, uint32_t n);
+mr_value mr_raw_list_done(void *self, const mr_list *list);
 
 #endif

@@ -1,9 +1,9 @@
 /* reserve -- segments, walking forward.
  *
- * A cudaMalloc is a segment.  Of expandable memory only mapping and unmapping is recorded, so the
- * address ranges are concluded: the allocator has one for each stream, pool and size class; it
- * is there from the first mapping on and given back when the last page is unmapped.  Until all is
- * done the commands hold addresses in place of offsets, because where a range begins is
+ * A cudaMalloc is a segment.  Of expandable memory only mapping and unmapping is recorded, so
+ * the address ranges are concluded: the allocator has one for each stream, pool and size class;
+ * it is there from the first mapping on and given back when the last page is unmapped.  Until
+ * all is done the commands hold addresses in place of offsets, because where a range begins is
  * known only when the lowest page of it was seen.
  */
 #include "rebuild.h"
@@ -12,48 +12,50 @@
 
 #define LOOK_AHEAD 64 /* events between a mapping and the request it was made for */
 
-static uint32_t class_index(device_events *device, uint32_t stream, uint32_t pool, bool large)
+static uint32_t class_index(mr_device_events *device, uint32_t stream, uint32_t pool,
+                            bool large)
 {
     const uint64_t key = (uint64_t)stream << 32 | (uint64_t)pool << 1 | large;
     const uint32_t c = mr_numbers_index(device->raw->ctx, &device->class_keys, key);
-    const address_class none = {.segment = MR_NONE, .stream = stream, .pool = pool,
-                                .large = large};
+    const mr_address_class none = {
+        .segment = MR_NONE, .stream = stream, .pool = pool, .large = large};
     if (c == device->classes.n) MR_PUSH(device->raw->ctx, &device->classes, none);
     return c;
 }
 
-static uint32_t add_segment(device_events *device, mr_segment segment, uint32_t class)
+static uint32_t add_segment(mr_device_events *device, mr_segment segment, uint32_t class)
 {
     MR_PUSH(device->raw->ctx, &device->history.segments, segment);
     MR_PUSH(device->raw->ctx, &device->class_of, class);
     return device->history.segments.n - 1;
 }
 
-static uint32_t add_malloc(device_events *device, uint64_t address, uint64_t bytes,
+static uint32_t add_malloc(mr_device_events *device, uint64_t address, uint64_t bytes,
                            uint32_t stream, uint32_t final)
 {
-    const raw_segment *s = final == MR_NONE ? NULL : device->finals.at[final].raw;
+    const mr_raw_segment *s = final == MR_NONE ? NULL : device->finals.at[final].raw;
     const mr_segment segment = {
         .address = address,
         .bytes = bytes,
         .stream = device->stream_index[s ? s->stream : stream],
         .pool = s ? s->pool : 0,
-        .large = s ? s->large : bytes > SMALL_SEGMENT,
+        .large = s ? s->large : bytes > MR_SMALL_SEGMENT,
     };
     return add_segment(device, segment, MR_NONE);
 }
 
 /* The range of the class; *fresh when it had none. */
-static uint32_t class_segment(device_events *device, uint32_t c, uint64_t address, bool *fresh)
+static uint32_t class_segment(mr_device_events *device, uint32_t c, uint64_t address,
+                              bool *fresh)
 {
-    address_class *class = &device->classes.at[c];
+    mr_address_class *class = &device->classes.at[c];
     *fresh = class->segment == MR_NONE;
     if (*fresh) {
         const mr_segment segment = {
             .address = address,
             .stream = device->stream_index[class->stream],
             .pool = class->pool,
-            .page = class->large ? device->options->large_segment : SMALL_SEGMENT,
+            .page = class->large ? device->options->large_segment : MR_SMALL_SEGMENT,
             .large = class->large,
             .expandable = true,
         };
@@ -64,10 +66,10 @@ static uint32_t class_segment(device_events *device, uint32_t c, uint64_t addres
     return class->segment;
 }
 
-/* ---- whose memory is it? ------------------------------------------------------------------ */
+/* ---- whose memory is it? --------------------------------------------------------------- */
 
 /* The class of what is mapped directly before or behind, on the same stream. */
-static uint32_t beside(const device_events *device, uint64_t address, uint64_t bytes,
+static uint32_t beside(const mr_device_events *device, uint64_t address, uint64_t bytes,
                        uint32_t stream)
 {
     const uint64_t sides[] = {address - 1, address + bytes};
@@ -81,40 +83,41 @@ static uint32_t beside(const device_events *device, uint64_t address, uint64_t b
 }
 
 /* Small or large, by the request that follows; without one by the size of pages. */
-static bool looks_large(const device_events *device, uint32_t event)
+static bool looks_large(const mr_device_events *device, uint32_t event)
 {
     for (uint32_t i = event + 1; i < device->n && i - event < LOOK_AHEAD; i++) {
-        const raw_event *e = &device->at[i];
-        if (e->action == RAW_alloc || e->action == RAW_oom) return e->size > SMALL_MAX;
-        if (e->action == RAW_free_requested || e->action == RAW_snapshot) break;
+        const mr_raw_event *e = &device->at[i];
+        if (e->action == MR_RAW_alloc || e->action == MR_RAW_oom) return e->size > MR_SMALL_MAX;
+        if (e->action == MR_RAW_free_requested || e->action == MR_RAW_snapshot) break;
     }
     return device->at[event].size % device->options->large_segment == 0;
 }
 
-static uint32_t which_class(device_events *device, uint64_t address, uint64_t bytes,
+static uint32_t which_class(mr_device_events *device, uint64_t address, uint64_t bytes,
                             uint32_t final, uint32_t event)
 {
     if (final != MR_NONE) {
-        const raw_segment *s = device->finals.at[final].raw;
+        const mr_raw_segment *s = device->finals.at[final].raw;
         return class_index(device, s->stream, s->pool, s->large);
     }
-    const raw_event *e = &device->at[event];
+    const mr_raw_event *e = &device->at[event];
     const uint32_t c = beside(device, address, bytes, e->stream);
     if (c != MR_NONE) return c;
-    const bool large = e->action == RAW_segment_map ? looks_large(device, event)
-                                                    : bytes % device->options->large_segment == 0;
+    const bool large = e->action == MR_RAW_segment_map
+                           ? looks_large(device, event)
+                           : bytes % device->options->large_segment == 0;
     return class_index(device, e->stream, 0, large);
 }
 
-/* ---- start ------------------------------------------------------------------------------------ */
+/* ---- start ----------------------------------------------------------------------------- */
 
-static mr_status hold(device_events *device, const mr_stretch *range)
+static mr_status hold(mr_device_events *device, const mr_stretch *range)
 {
     mr_stretch held = *range;
     if (range->expandable) {
         bool fresh;
-        const uint32_t c = which_class(device, range->address, range->bytes, range->segment,
-                                       range->event);
+        const uint32_t c =
+            which_class(device, range->address, range->bytes, range->segment, range->event);
         device->classes.at[c].mapped += range->bytes;
         held.segment = class_segment(device, c, range->address, &fresh);
     } else {
@@ -125,7 +128,7 @@ static mr_status hold(device_events *device, const mr_stretch *range)
     return MR_OK;
 }
 
-mr_status hold_segments(device_events *device)
+mr_status mr_hold_segments(mr_device_events *device)
 {
     /* Those known from the end first: what was unmapped later is judged by its neighbours. */
     for (int known = 1; known >= 0; known--)
@@ -136,41 +139,47 @@ mr_status hold_segments(device_events *device)
     return MR_OK;
 }
 
-/* ---- acts --------------------------------------------------------------------------------------- */
+/* ---- acts ------------------------------------------------------------------------------ */
 
-static void command(device_events *device, mr_cmd_kind kind, uint32_t segment, uint64_t address,
-                    uint64_t bytes)
+static void command(mr_device_events *device, mr_cmd_kind kind, uint32_t segment,
+                    uint64_t address, uint64_t bytes)
 {
     const mr_cmd cmd = {kind, MR_NONE, {segment, 0, address, bytes}};
     MR_PUSH(device->raw->ctx, &device->history.cmds, cmd);
 }
 
-static mr_status map(device_events *device, const act *a, uint64_t address, uint64_t bytes)
+static mr_status map(mr_device_events *device, const mr_act *a, uint64_t address,
+                     uint64_t bytes)
 {
     bool fresh;
     const uint32_t c = which_class(device, address, bytes, a->final, a->event);
     const uint32_t segment = class_segment(device, c, address, &fresh);
     const mr_stretch range = {address, bytes, segment, a->event, true};
     if (!mr_stretches_join(device->raw->ctx, &device->now, range))
-        return device_fail(device, a->event, "%" PRIu64 " bytes are mapped at 0x%" PRIx64
-                           ", where memory is held already", bytes, address);
+        return mr_device_fail(device, a->event,
+                              "%" PRIu64 " bytes are mapped at 0x%" PRIx64
+                              ", where memory is held already",
+                              bytes, address);
     device->classes.at[c].mapped += bytes;
     if (fresh) command(device, MR_RESERVE, segment, address, 0);
     command(device, MR_MAP, segment, address, bytes);
     return MR_OK;
 }
 
-static mr_status unmap(device_events *device, const act *a, uint64_t address, uint64_t bytes)
+static mr_status unmap(mr_device_events *device, const mr_act *a, uint64_t address,
+                       uint64_t bytes)
 {
     const uint32_t r = mr_stretches_find(&device->now, address);
     const mr_stretch *range = r == MR_NONE ? NULL : &device->now.all.at[r];
     if (!range || range->address + range->bytes - address < bytes)
-        return device_fail(device, a->event, "%" PRIu64 " bytes are unmapped at 0x%" PRIx64
-                           ", but not all of them are mapped", bytes, address);
+        return mr_device_fail(device, a->event,
+                              "%" PRIu64 " bytes are unmapped at 0x%" PRIx64
+                              ", but not all of them are mapped",
+                              bytes, address);
     uint32_t segment;
     mr_stretches_cut(device->raw->ctx, &device->now, address, bytes, &segment);
     command(device, MR_UNMAP, segment, address, bytes);
-    address_class *class = &device->classes.at[device->class_of.at[segment]];
+    mr_address_class *class = &device->classes.at[device->class_of.at[segment]];
     class->mapped -= bytes;
     if (class->mapped) return MR_OK;
     class->segment = MR_NONE;
@@ -178,39 +187,45 @@ static mr_status unmap(device_events *device, const act *a, uint64_t address, ui
     return MR_OK;
 }
 
-static mr_status release(device_events *device, const act *a, uint64_t address, uint64_t bytes)
+static mr_status release(mr_device_events *device, const mr_act *a, uint64_t address,
+                         uint64_t bytes)
 {
     const uint32_t r = mr_stretches_find(&device->now, address);
     const mr_stretch *range = r == MR_NONE ? NULL : &device->now.all.at[r];
     if (!range || range->address != address || range->bytes != bytes || range->expandable)
-        return device_fail(device, a->event, "a segment of %" PRIu64 " bytes is given back at 0x%"
-                           PRIx64 ", but none like it is held", bytes, address);
+        return mr_device_fail(device, a->event,
+                              "a segment of %" PRIu64 " bytes is given back at 0x%" PRIx64
+                              ", but none like it is held",
+                              bytes, address);
     command(device, MR_RELEASE, range->segment, address, bytes);
     mr_stretches_remove(&device->now, r);
     return MR_OK;
 }
 
-static mr_status reserve(device_events *device, const act *a, uint64_t address, uint64_t bytes)
+static mr_status reserve(mr_device_events *device, const mr_act *a, uint64_t address,
+                         uint64_t bytes)
 {
     const uint32_t stream = device->at[a->event].stream;
     const uint32_t segment = add_malloc(device, address, bytes, stream, a->final);
     const mr_stretch range = {address, bytes, segment, a->event, false};
     if (!mr_stretches_add(device->raw->ctx, &device->now, range))
-        return device_fail(device, a->event, "a segment of %" PRIu64 " bytes is taken at 0x%"
-                           PRIx64 ", where memory is held already", bytes, address);
+        return mr_device_fail(device, a->event,
+                              "a segment of %" PRIu64 " bytes is taken at 0x%" PRIx64
+                              ", where memory is held already",
+                              bytes, address);
     command(device, MR_RESERVE, segment, address, bytes);
     return MR_OK;
 }
 
-mr_status walk_act(device_events *device, const act *a)
+mr_status mr_walk_act(mr_device_events *device, const mr_act *a)
 {
-    const raw_event *e = &device->at[a->event];
+    const mr_raw_event *e = &device->at[a->event];
     const uint64_t address = device->raw->addresses.all.at[e->slot];
     switch (e->action) {
-    case RAW_segment_alloc: return reserve(device, a, address, e->size);
-    case RAW_segment_free: return release(device, a, address, e->size);
-    case RAW_segment_map: return map(device, a, address, e->size);
-    case RAW_segment_unmap: return unmap(device, a, address, e->size);
+    case MR_RAW_segment_alloc: return reserve(device, a, address, e->size);
+    case MR_RAW_segment_free: return release(device, a, address, e->size);
+    case MR_RAW_segment_map: return map(device, a, address, e->size);
+    case MR_RAW_segment_unmap: return unmap(device, a, address, e->size);
     default: return MR_OK;
     }
 }

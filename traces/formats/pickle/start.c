@@ -1,9 +1,9 @@
 /* start -- the state before the first event, from the final one backwards.
  *
- * Segments are undone event by event.  Blocks need no walk: one that lived before is freed without
- * having been allocated, or is still there at the end without any event.  What lies between live
- * blocks is free.  How far such a block reaches is known but for one case: in a large segment a
- * block may own a tail of up to a mebibyte that was not worth splitting off.
+ * Segments are undone event by event.  Blocks need no walk: one that lived before is freed
+ * without having been allocated, or is still there at the end without any event.  What lies
+ * between live blocks is free.  How far such a block reaches is known but for one case: in a
+ * large segment a block may own a tail of up to a mebibyte that was not worth splitting off.
  *
  *     | block, rounded | tail? | free ........ | next block
  *                      ^ end   ^ the first use of the gap, while the block lives, begins here
@@ -15,60 +15,73 @@
 
 #define TAIL_MAX MR_MIB /* more than this is split off */
 
-/* ---- segments ------------------------------------------------------------------------------- */
+/* ---- segments -------------------------------------------------------------------------- */
 
-static mr_status undo_alloc(device_events *device, act *a, const raw_event *e, uint64_t address)
+static mr_status undo_alloc(mr_device_events *device, mr_act *a, const mr_raw_event *e,
+                            uint64_t address)
 {
     mr_stretches *held = &device->held;
     const uint32_t i = mr_stretches_find(held, address);
     const mr_stretch *range = i == MR_NONE ? NULL : &held->all.at[i];
     if (!range || range->address != address || range->bytes != e->size || range->expandable)
-        return device_fail(device, a->event, "a segment of %" PRIu64 " bytes is taken at 0x%"
-                           PRIx64 ", but what follows shows no such segment there", e->size,
-                           address);
+        return mr_device_fail(device, a->event,
+                              "a segment of %" PRIu64 " bytes is taken at 0x%" PRIx64
+                              ", but what follows shows no such segment there",
+                              e->size, address);
     a->final = range->segment;
     mr_stretches_remove(held, i);
     return MR_OK;
 }
 
-static mr_status undo_act(device_events *device, act *a)
+static mr_status undo_act(mr_device_events *device, mr_act *a)
 {
     mr_stretches *held = &device->held;
-    const raw_event *e = &device->at[a->event];
-    if (e->action == RAW_oom) return MR_OK;
+    const mr_raw_event *e = &device->at[a->event];
+    if (e->action == MR_RAW_oom) return MR_OK;
     const uint64_t address = device->raw->addresses.all.at[e->slot];
     if (!e->size || address > UINT64_MAX - e->size)
-        return device_fail(device, a->event, "%s of %" PRIu64 " bytes at 0x%" PRIx64
-                           ", expected a range of addresses", raw_word(e->action), e->size,
-                           address);
-    if (e->action == RAW_segment_alloc) return undo_alloc(device, a, e, address);
-    if (e->action == RAW_segment_map) {
+        return mr_device_fail(device, a->event,
+                              "%s of %" PRIu64 " bytes at 0x%" PRIx64
+                              ", expected a range of addresses",
+                              mr_raw_word(e->action), e->size, address);
+    if (e->action == MR_RAW_segment_alloc) return undo_alloc(device, a, e, address);
+    if (e->action == MR_RAW_segment_map) {
         if (mr_stretches_cut(device->raw->ctx, held, address, e->size, &a->final)) return MR_OK;
-        return device_fail(device, a->event, "%" PRIu64 " bytes are mapped at 0x%" PRIx64
-                           ", but what follows shows them not mapped", e->size, address);
+        return mr_device_fail(device, a->event,
+                              "%" PRIu64 " bytes are mapped at 0x%" PRIx64
+                              ", but what follows shows them not mapped",
+                              e->size, address);
     }
-    const bool expandable = e->action == RAW_segment_unmap;
+    const bool expandable = e->action == MR_RAW_segment_unmap;
     const mr_stretch range = {address, e->size, MR_NONE, a->event, expandable};
     if (mr_stretches_add(device->raw->ctx, held, range)) return MR_OK;
-    return device_fail(device, a->event, "%s of %" PRIu64 " bytes at 0x%" PRIx64 ", but what"
-                       " follows shows them still held", raw_word(e->action), e->size, address);
+    return mr_device_fail(device, a->event,
+                          "%s of %" PRIu64 " bytes at 0x%" PRIx64 ", but what"
+                          " follows shows them still held",
+                          mr_raw_word(e->action), e->size, address);
 }
 
-static mr_status collect_acts(device_events *device)
+static mr_status faulty(mr_device_events *device, uint32_t event)
+{
+    const mr_raw_fault fault = mr_raw_event_fault(&device->at[event]);
+    const char *what = mr_printf(device->raw->ctx, "event %" PRIu32 " of device %" PRIu32,
+                                 event, device->number);
+    return mr_raw_fault_fail(device->raw, &fault, what);
+}
+
+static mr_status collect_acts(mr_device_events *device)
 {
     for (uint32_t i = 0; i < device->n; i++) {
         const uint32_t action = device->at[i].action;
-        if (action == RAW_all)
-            return raw_fault_fail(device->raw, device->at[i].stack,
-                                  mr_printf(device->raw->ctx, "event %" PRIu32 " of device %"
-                                            PRIu32, i, device->number));
-        if ((action >= RAW_segment_alloc && action <= RAW_segment_unmap) || action == RAW_oom)
-            MR_PUSH(device->raw->ctx, &device->acts, (act){i, MR_NONE, false});
+        if (action == MR_RAW_all) return faulty(device, i);
+        if ((action >= MR_RAW_segment_alloc && action <= MR_RAW_segment_unmap)
+            || action == MR_RAW_oom)
+            MR_PUSH(device->raw->ctx, &device->acts, (mr_act){i, MR_NONE, false});
     }
     return MR_OK;
 }
 
-/* ---- who lived before ------------------------------------------------------------------------ */
+/* ---- who lived before ------------------------------------------------------------------ */
 
 /* What the events say of each slot. */
 typedef struct slot_story {
@@ -77,48 +90,48 @@ typedef struct slot_story {
     bool seen;
 } slot_story;
 
-static void note_before(device_events *device, slot_story *story, const raw_event *e)
+static void note_before(mr_device_events *device, slot_story *story, const mr_raw_event *e)
 {
-    const before_block block = {
+    const mr_before_block block = {
         .address = device->raw->addresses.all.at[e->slot],
         .requested = e->size,
         .slot = e->slot,
         .storage = MR_NONE,
         .final = MR_NONE,
         .done = MR_NONE,
-        .pending = e->action == RAW_free_completed,
+        .pending = e->action == MR_RAW_free_completed,
     };
     MR_PUSH(device->raw->ctx, &device->before, block);
     story->before = device->before.n;
 }
 
-static slot_story *tell_stories(device_events *device)
+static slot_story *tell_stories(mr_device_events *device)
 {
     const uint32_t n = device->raw->addresses.all.n;
     slot_story *stories = MR_NEW_N(device->raw->ctx, slot_story, n);
     for (uint32_t i = 0; i < device->n; i++) {
-        const raw_event *e = &device->at[i];
-        if (e->action > RAW_free_completed) continue;
+        const mr_raw_event *e = &device->at[i];
+        if (e->action > MR_RAW_free_completed) continue;
         slot_story *story = &stories[e->slot];
         if (!story->seen) {
             story->seen = true;
-            story->first_alloc = e->action == RAW_alloc ? i : MR_NONE;
-            if (e->action != RAW_alloc) note_before(device, story, e);
+            story->first_alloc = e->action == MR_RAW_alloc ? i : MR_NONE;
+            if (e->action != MR_RAW_alloc) note_before(device, story, e);
         }
-        if (e->action != RAW_free_completed || !story->before) continue;
-        before_block *block = &device->before.at[story->before - 1];
+        if (e->action != MR_RAW_free_completed || !story->before) continue;
+        mr_before_block *block = &device->before.at[story->before - 1];
         if (block->done == MR_NONE) block->done = i;
     }
     return stories;
 }
 
 /* Blocks that are there at the end and in no event. */
-static void add_silent(device_events *device, slot_story *stories)
+static void add_silent(mr_device_events *device, slot_story *stories)
 {
     for (uint32_t b = 0; b < device->blocks.n; b++) {
-        const final_block *final = &device->blocks.at[b];
+        const mr_final_block *final = &device->blocks.at[b];
         if (final->slot == MR_NONE || stories[final->slot].seen) continue;
-        const before_block block = {
+        const mr_before_block block = {
             .address = final->address,
             .bytes = final->bytes,
             .requested = final->requested,
@@ -134,24 +147,24 @@ static void add_silent(device_events *device, slot_story *stories)
 
 static int by_address(const void *left, const void *right)
 {
-    const before_block *a = left, *b = right;
+    const mr_before_block *a = left, *b = right;
     return (a->address > b->address) - (a->address < b->address);
 }
 
-/* ---- how far blocks reach ------------------------------------------------------------------- */
+/* ---- how far blocks reach -------------------------------------------------------------- */
 
 typedef struct gap {
     uint64_t begin, end;
-    uint64_t use;        /* address of the first use */
-    uint32_t used;       /* event of it, MR_NONE for never */
-    uint32_t block;      /* of device->before, whose tail it may hold */
+    uint64_t use;   /* address of the first use */
+    uint32_t used;  /* event of it, MR_NONE for never */
+    uint32_t block; /* of device->before, whose tail it may hold */
 } gap;
 
 typedef MR_VEC(gap) gaps;
 
-static void narrow(device_events *device, const slot_story *stories, gaps *open)
+static void narrow(mr_device_events *device, const slot_story *stories, gaps *open)
 {
-    const raw_snapshot *raw = device->raw;
+    const mr_raw_snapshot *raw = device->raw;
     for (uint32_t s = 0; s < raw->addresses.all.n && open->n; s++) {
         if (!stories[s].seen || stories[s].first_alloc == MR_NONE) continue;
         const uint64_t address = raw->addresses.all.at[s];
@@ -169,24 +182,28 @@ static void narrow(device_events *device, const slot_story *stories, gaps *open)
     }
     for (uint32_t i = 0; i < open->n; i++) {
         const gap *g = &open->at[i];
-        before_block *block = &device->before.at[g->block];
+        mr_before_block *block = &device->before.at[g->block];
         if (g->used < block->done && g->use - g->begin <= TAIL_MAX)
             block->bytes += g->use - g->begin;
     }
 }
 
 /* The block lies in `range` and the next one, or the end of the range, begins at `next`. */
-static mr_status size_block(device_events *device, uint32_t b, const mr_stretch *range,
+static mr_status size_block(mr_device_events *device, uint32_t b, const mr_stretch *range,
                             uint64_t next, gaps *open)
 {
-    before_block *block = &device->before.at[b];
+    mr_before_block *block = &device->before.at[b];
     const uint64_t room = next - block->address;
-    if (block->final == MR_NONE) block->bytes = rounded_request(device->options, block->requested);
+    if (block->final == MR_NONE)
+        block->bytes = mr_rounded_request(device->options, block->requested);
     if (block->bytes > room || !block->requested)
-        return device_fail(device, MR_NONE, "a block at 0x%" PRIx64 " that is freed with %" PRIu64
-                           " bytes has room for %" PRIu64 " before the next one or the end of"
-                           " its segment", block->address, block->requested, room);
-    const bool large = range->bytes > SMALL_SEGMENT;
+        return mr_device_fail(device, MR_NONE,
+                              "a block at 0x%" PRIx64 " that is freed with %" PRIu64
+                              " bytes has room for %" PRIu64
+                              " before the next one or the end of"
+                              " its segment",
+                              block->address, block->requested, room);
+    const bool large = range->bytes > MR_SMALL_SEGMENT;
     if (block->final != MR_NONE || range->expandable || !large) return MR_OK;
     const uint64_t rest = room - block->bytes;
     const bool whole = range->bytes >= device->options->max_split;
@@ -198,7 +215,7 @@ static mr_status size_block(device_events *device, uint32_t b, const mr_stretch 
     return MR_OK;
 }
 
-static mr_status size_blocks(device_events *device, const slot_story *stories)
+static mr_status size_blocks(mr_device_events *device, const slot_story *stories)
 {
     gaps open = {0};
     uint32_t b = 0;
@@ -214,18 +231,19 @@ static mr_status size_blocks(device_events *device, const slot_story *stories)
         }
     }
     if (b < device->before.n)
-        return device_fail(device, MR_NONE, "a block at 0x%" PRIx64 " was in use before the first"
-                           " event, but lies in no segment of that time",
-                           device->before.at[b].address);
+        return mr_device_fail(device, MR_NONE,
+                              "a block at 0x%" PRIx64 " was in use before the first"
+                              " event, but lies in no segment of that time",
+                              device->before.at[b].address);
     narrow(device, stories, &open);
     return MR_OK;
 }
 
-mr_status rebuild_start(device_events *device)
+mr_status mr_rebuild_start(mr_device_events *device)
 {
     MR_TRY(collect_acts(device));
     for (uint32_t a = device->acts.n; a-- > 0;) MR_TRY(undo_act(device, &device->acts.at[a]));
-    MR_TRY(hold_segments(device));
+    MR_TRY(mr_hold_segments(device));
     slot_story *stories = tell_stories(device);
     add_silent(device, stories);
     if (device->before.n)

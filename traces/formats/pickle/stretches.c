@@ -1,4 +1,5 @@
-/* stretches -- a sorted array: there are few, and they change a thousand times less than blocks. */
+/* stretches -- a sorted array: there are few, and they change a thousand times less than
+ * blocks. */
 #include "stretches.h"
 
 #include <string.h>
@@ -40,7 +41,8 @@ void mr_stretches_remove(mr_stretches *ranges, uint32_t i)
 bool mr_stretches_add(mr_ctx *ctx, mr_stretches *ranges, mr_stretch range)
 {
     const uint32_t i = first_behind(ranges, range.address);
-    if (i < ranges->all.n && ranges->all.at[i].address < range.address + range.bytes) return false;
+    if (i < ranges->all.n && ranges->all.at[i].address < range.address + range.bytes)
+        return false;
     insert(ctx, ranges, i, range);
     return true;
 }
@@ -67,7 +69,7 @@ bool mr_stretches_join(mr_ctx *ctx, mr_stretches *ranges, mr_stretch range)
 }
 
 bool mr_stretches_cut(mr_ctx *ctx, mr_stretches *ranges, uint64_t address, uint64_t bytes,
-                   uint32_t *segment)
+                      uint32_t *segment)
 {
     *segment = MR_NONE;
     while (bytes) {
