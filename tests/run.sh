@@ -85,8 +85,8 @@ fuzz()
     fi
     say "fuzz: build with clang"
     build fuzz -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DMR_FUZZ=ON || return
-    targets=$(cd "$here/build/fuzz/tests" && find . -name 'fuzz_*' -type f -perm -u+x | sort)
-    say "fuzz: $fuzz_seconds s each, two at a time:" $targets
+    targets=$(cd "$here/build/fuzz/tests/fuzz" && find . -name 'fuzz_*' -type f -perm -u+x | sort)
+    say "fuzz: $fuzz_seconds s each, two at a time"
     [ -n "$targets" ] || result failed "fuzz: no target was built"
     printf '%s\n' $targets | xargs -P 2 -I TARGET \
         "$here/tests/fuzz/run_one.sh" "$here/build/fuzz" TARGET "$fuzz_seconds" "$results"
