@@ -22,36 +22,63 @@ static void write_down(mr_placer *placer, mr_cmd_kind kind, uint32_t id, const m
     MR_PUSH(placer->ctx, &placer->out->cmds, (mr_cmd){kind, id, *block});
 }
 
-/* Where the recording's next new segment lay; 0 when it had no more. */
-static uint64_t recorded_address(mr_placer *placer)
+static const mr_segment *next_recorded(mr_placer *placer)
 {
     const mr_history *history = placer->addresses;
     while (history && placer->next_recorded < history->cmds.n) {
         const mr_cmd *cmd = &history->cmds.at[placer->next_recorded++];
-        if (cmd->kind == MR_RESERVE) return history->segments.at[cmd->block.segment].address;
+        if (cmd->kind == MR_RESERVE) return &history->segments.at[cmd->block.segment];
     }
+    return NULL;
+}
+
+/* Of an expandable range in a recording only the beginning is known. */
+static uint64_t span(const mr_segment *segment)
+{
+    return segment->expandable ? 1 : segment->bytes;
+}
+
+/* Where the recording's next new segment lay.  0 once it has no more, or once the placement does
+ * not follow it any longer: its addresses could be in use then. */
+static uint64_t recorded_address(mr_placer *placer, const mr_segment *want)
+{
+    const mr_segment *next = next_recorded(placer);
+    const bool follows = next && next->expandable == want->expandable
+                         && (next->expandable || next->bytes == want->bytes)
+                         && !mr_ranges_overlap(&placer->taken, 0, next->address, span(next));
+    if (follows) return next->address;
+    placer->addresses = NULL;
     return 0;
 }
 
 #define ADDRESS_ALIGN (2 * MR_MIB)
 
-static uint64_t new_address(mr_placer *placer, uint64_t bytes)
+static uint64_t new_address(mr_placer *placer, const mr_segment *want)
 {
-    const uint64_t recorded = recorded_address(placer);
+    const uint64_t recorded = placer->addresses ? recorded_address(placer, want) : 0;
     if (recorded) return recorded;
     const uint64_t address = placer->next_address;
-    placer->next_address += (bytes + ADDRESS_ALIGN - 1) / ADDRESS_ALIGN * ADDRESS_ALIGN;
+    placer->next_address += (want->bytes + ADDRESS_ALIGN - 1) / ADDRESS_ALIGN * ADDRESS_ALIGN;
     return address;
+}
+
+static uint32_t take_segment(mr_placer *placer, const mr_segment *segment)
+{
+    if (placer->addresses)
+        mr_ranges_add(placer->ctx, &placer->taken,
+                      (mr_range){.offset = segment->address, .bytes = span(segment)});
+    MR_PUSH(placer->ctx, &placer->out->segments, *segment);
+    const uint32_t index = placer->out->segments.n - 1;
+    write_down(placer, MR_RESERVE, MR_NONE, &(mr_block){index, 0, 0, segment->bytes});
+    return index;
 }
 
 bool mr_reserve(mr_placer *placer, const mr_segment *want, uint32_t *segment)
 {
     if (!want->expandable && !charge(placer, physical(placer, want->bytes))) return false;
     mr_segment got = *want;
-    got.address = new_address(placer, want->bytes);
-    *segment = placer->out->segments.n;
-    MR_PUSH(placer->ctx, &placer->out->segments, got);
-    write_down(placer, MR_RESERVE, MR_NONE, &(mr_block){*segment, 0, 0, want->bytes});
+    got.address = new_address(placer, want);
+    *segment = take_segment(placer, &got);
     return true;
 }
 
@@ -59,6 +86,7 @@ void mr_release(mr_placer *placer, uint32_t segment)
 {
     const mr_segment *s = &placer->out->segments.at[segment];
     if (!s->expandable) placer->used -= physical(placer, s->bytes);
+    if (placer->addresses) mr_ranges_remove(&placer->taken, 0, s->address);
     write_down(placer, MR_RELEASE, MR_NONE, &(mr_block){segment, 0, 0, s->bytes});
 }
 
@@ -212,11 +240,9 @@ static uint64_t end_of(const mr_history *history)
 /* Takes the recording's segments over, as if the placer had asked for them. */
 static void hold(mr_placer *placer, const mr_history *history)
 {
-    mr_placement *out = placer->out;
     for (uint32_t i = 0; i < history->held; i++) {
         const mr_segment *s = &history->segments.at[i];
-        MR_PUSH(placer->ctx, &out->segments, *s);
-        write_down(placer, MR_RESERVE, MR_NONE, &(mr_block){i, 0, 0, s->bytes});
+        take_segment(placer, s);
         if (!s->expandable) placer->used += physical(placer, s->bytes);
     }
     for (uint32_t i = 0; i < history->start.n; i++) {

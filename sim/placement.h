@@ -7,6 +7,7 @@
 #define MR_PLACEMENT_H
 
 #include "device.h"
+#include "ranges.h"
 #include "schedule.h"
 
 /* A number that an allocator reports of itself, by the name its users know. */
@@ -33,8 +34,8 @@ typedef struct mr_placer {
     uint64_t capacity;    /* bytes to be had; UINT64_MAX for no limit */
     uint64_t total;       /* bytes of the device as a program sees them (memory fractions) */
     uint64_t granularity; /* physical size of a segment is a multiple of it; at least 1 */
-    /* Where new segments lie: the addresses in order that a recording saw, then ascending ones that
-     * nobody has.  NULL: only the latter. */
+    /* Where new segments lie: the addresses that a recording saw, as long as the same segments are
+     * asked for in the same order, then ascending ones that nobody has.  NULL: only the latter. */
     const mr_history *addresses;
     bool first_refusal_ends; /* stop at the first request that is not served */
     bool silent;             /* write no BIND, UNBIND: for timing an allocator alone */
@@ -42,6 +43,7 @@ typedef struct mr_placer {
     /* the placer's own */
     uint64_t used, used_peak, next_address;
     uint32_t next_recorded;
+    mr_ranges taken; /* addresses of segments, while those of a recording are followed */
     void *driver;
     void (*settle)(void *driver);
 } mr_placer;
