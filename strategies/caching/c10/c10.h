@@ -19,6 +19,7 @@
 
 #define C10_UNLIMITED UINT64_MAX
 #define C10_STREAMS_MAX 65536
+#define C10_BLOCK_LIMIT ((uint64_t)2 << 40) /* bytes; no request of this size is served */
 
 /* ---- what it asks of CUDA ------------------------------------------------------------- */
 

@@ -76,6 +76,7 @@ static mr_status check(c10_allocator *a, const c10_segments *segments)
     for (uint32_t i = 0; i < segments->n; i++) {
         const c10_segment *s = &segments->at[i];
         if (s->stream >= C10_STREAMS_MAX) return refuse(a, s, s->address, "no such stream");
+        if (s->total >= C10_BLOCK_LIMIT) return refuse(a, s, s->address, "it is too large");
         if (s->address + s->total < s->address || s->reserved_at + s->reserved < s->reserved_at)
             return refuse(a, s, s->address, "it ends past all addresses");
         MR_TRY(check_pieces(a, s));
@@ -119,7 +120,7 @@ static uint32_t take_pieces(c10_allocator *a, c10_segment *s, uint32_t set, uint
         block->state = p->state == C10_INACTIVE ? C10_BLOCK_FREE
                        : p->state == C10_ALLOCATED ? C10_BLOCK_LIVE : C10_BLOCK_PENDING;
         c10_block_link(a, b, prev, MR_NONE);
-        if (p->state == C10_INACTIVE) c10_tree_insert(a, &a->sets.at[set].free, b);
+        if (p->state == C10_INACTIVE) c10_bins_insert(a, &a->sets.at[set].free, b);
         if (p->state == C10_PENDING_FREE) c10_event_append(a, p->waits_for, b);
         count(a, s, p);
         prev = b;
@@ -137,7 +138,7 @@ static uint32_t leave_hole(c10_allocator *a, const c10_segment *s, uint32_t set,
     a->blocks[hole].order = s->order;
     a->blocks[hole].state = C10_BLOCK_HOLE;
     c10_block_link(a, hole, prev, MR_NONE);
-    c10_tree_insert(a, &a->sets.at[set].holes, hole);
+    c10_tree_insert(a, &a->sets.at[set].holes, c10_key_of_hole(a, hole));
     return hole;
 }
 

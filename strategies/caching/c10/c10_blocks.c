@@ -20,7 +20,7 @@ uint32_t c10_block_new(c10_allocator *a, uint32_t set, uint64_t address, uint64_
     }
     a->blocks[b] = (c10_block){.address = address, .size = size, .set = set,
                                .prev = MR_NONE, .next = MR_NONE, .expandable = MR_NONE,
-                               .uses = MR_NONE, .leaf = MR_NONE, .state = C10_BLOCK_LIVE};
+                               .uses = MR_NONE, .place = MR_NONE, .state = C10_BLOCK_LIVE};
     return b;
 }
 
@@ -70,40 +70,61 @@ static void swallow_prev(c10_allocator *a, uint32_t b)
     c10_block_drop(a, prev);
 }
 
+static void insert(c10_allocator *a, uint32_t b, c10_block_state state)
+{
+    c10_set *set = &a->sets.at[a->blocks[b].set];
+    if (state == C10_BLOCK_FREE) c10_bins_insert(a, &set->free, b);
+    else c10_tree_insert(a, &set->holes, c10_key_of_hole(a, b));
+}
+
+static void remove_from_set(c10_allocator *a, uint32_t b, c10_block_state state)
+{
+    c10_set *set = &a->sets.at[a->blocks[b].set];
+    if (state == C10_BLOCK_FREE) c10_bins_remove(a, &set->free, b);
+    else c10_tree_remove(a, &set->holes, c10_key_of_hole(a, b));
+}
+
+void c10_block_resize(c10_allocator *a, uint32_t b, c10_block_state state, uint64_t size,
+                      uint64_t address)
+{
+    c10_block *block = &a->blocks[b];
+    c10_set *set = &a->sets.at[block->set];
+    if (state == C10_BLOCK_FREE) {
+        c10_bins_move(a, &set->free, b, size, address);
+        return;
+    }
+    c10_tree_remove(a, &set->holes, c10_key_of_hole(a, b));
+    block->size = size;
+    block->address = address;
+    c10_tree_insert(a, &set->holes, c10_key_of_hole(a, b));
+}
+
 c10_absorbed c10_block_settle(c10_allocator *a, uint32_t *b, c10_block_state state)
 {
     const c10_block block = a->blocks[*b];
-    c10_set *set = &a->sets.at[block.set];
-    c10_tree *tree = state == C10_BLOCK_FREE ? &set->free : &set->holes;
     const bool with_prev = joins(a, block.prev, state), with_next = joins(a, block.next, state);
-    c10_absorbed absorbed = {0, 0};
-    uint64_t behind = 0;
+    const uint64_t before = with_prev ? a->blocks[block.prev].size : 0;
+    const uint64_t behind = with_next ? a->blocks[block.next].size : 0;
+    const uint64_t size = before + block.size + behind;
     uint32_t whole = *b;
-    if (with_next) {
-        behind = a->blocks[block.next].size;
-        absorbed = (c10_absorbed){1, behind};
-    }
     if (with_prev) {
         whole = block.prev;
-        const c10_block *prev = &a->blocks[whole];
-        absorbed.n++;
-        absorbed.bytes += prev->size;
         if (with_next) {
-            c10_tree_remove(a, tree, block.next);
+            remove_from_set(a, block.next, state);
             swallow_next(a, *b);
         }
-        c10_tree_move(a, tree, whole, prev->size + block.size + behind, prev->address);
+        c10_block_resize(a, whole, state, size, a->blocks[whole].address);
         swallow_next(a, whole);
     } else if (with_next) {
         whole = block.next;
-        c10_tree_move(a, tree, whole, block.size + behind, block.address);
+        c10_block_resize(a, whole, state, size, block.address);
         swallow_prev(a, whole);
     } else {
-        c10_tree_insert(a, tree, whole);
+        insert(a, whole, state);
     }
     a->blocks[whole].requested = block.requested;
     a->blocks[whole].born = c10_searches(a, block.set);
-    a->blocks[whole].state = state;
+    a->blocks[whole].state = (uint8_t)state;
     *b = whole;
-    return absorbed;
+    return (c10_absorbed){(uint64_t)with_prev + with_next, before + behind};
 }

@@ -80,8 +80,10 @@ static bool has_room(const c10_allocator *a, uint32_t b, uint64_t size)
 /* The lowest place with enough room; the first block of it. */
 static uint32_t lowest_room(c10_allocator *a, uint32_t set, uint64_t size)
 {
-    c10_cursor at = c10_tree_first(&a->sets.at[set].holes);
-    for (uint32_t b; (b = c10_tree_block(a, at)) != MR_NONE; at = c10_tree_next(a, at)) {
+    const c10_tree *holes = &a->sets.at[set].holes;
+    c10_key at = {0, 0, 0};
+    for (uint32_t b; (b = c10_tree_at_least(a, holes, at)) != MR_NONE;) {
+        at.address = a->blocks[b].address + 1;
         const uint32_t prev = a->blocks[b].prev;
         if (prev != MR_NONE && idle(a, prev)) b = prev;
         if (has_room(a, b, size)) return b;
@@ -103,10 +105,10 @@ static uint32_t map(c10_allocator *a, uint32_t hole, uint64_t size)
         b = c10_block_piece(a, hole, old.address, bytes);
         a->blocks[b].requested = old.requested;
         c10_block_link(a, b, old.prev, hole);
-        c10_tree_move(a, &set->holes, hole, old.size - bytes, old.address + bytes);
+        c10_block_resize(a, hole, C10_BLOCK_HOLE, old.size - bytes, old.address + bytes);
         a->blocks[hole].requested = 0;
     } else {
-        c10_tree_remove(a, &set->holes, b);
+        c10_tree_remove(a, &set->holes, c10_key_of_hole(a, b));
     }
     c10_block_settle(a, &b, C10_BLOCK_FREE);
     a->total += bytes;
@@ -148,7 +150,8 @@ static void unreserve(c10_allocator *a, uint32_t hole)
 {
     const c10_expandable segment = a->expandables.at[a->blocks[hole].expandable];
     if (c10_block_split(&a->blocks[hole])) return;
-    c10_tree_remove(a, &a->sets.at[a->blocks[hole].set].holes, hole);
+    c10_tree *holes = &a->sets.at[a->blocks[hole].set].holes;
+    c10_tree_remove(a, holes, c10_key_of_hole(a, hole));
     c10_block_drop(a, hole);
     a->device.unreserve(a->device.self, segment.base, segment.size);
 }
@@ -163,7 +166,7 @@ void c10_unmap(c10_allocator *a, uint32_t b)
     const uint64_t to = end / segment.page * segment.page;
     if (from >= to) return;
     c10_set *set = &a->sets.at[block.set];
-    c10_tree_remove(a, &set->free, b);
+    c10_bins_remove(a, &set->free, b);
     a->blocks[b].state = C10_BLOCK_LIVE; /* until it is a hole: nobody may join it */
     a->blocks[b].address = segment.base + from;
     a->blocks[b].size = to - from;

@@ -1,7 +1,8 @@
 /* c10_internal.h -- what the files of the allocator's model share.
  *
  *     c10_options   PYTORCH_CUDA_ALLOC_CONF, and what releases differ in; c10_words cuts it
- *     c10_tree      ordered sets of blocks: free ones by size, holes by address
+ *     c10_bins      the free blocks of a stream in a pool, by size
+ *     c10_tree      ordered sets of blocks: of a full bin, and of holes
  *     c10_blocks    the array of blocks, joining and splitting them
  *     c10_malloc    one request: rounding, search, the ladder of last resorts
  *     c10_expand    expandable segments: mapping and unmapping pages
@@ -84,7 +85,7 @@ typedef struct c10_block { /* 64 bytes: one cache line */
     uint32_t set;        /* stream and pool it belongs to */
     uint32_t expandable; /* expandable segment it lies in, MR_NONE */
     uint32_t uses;       /* foreign streams, MR_NONE for none; not sent as events yet */
-    uint32_t leaf;       /* node of the ordered set that holds it */
+    uint32_t place;      /* in the set that holds it */
     uint32_t order;      /* age of its segment, where that decides between equal sizes */
     uint16_t events;     /* still open, one for each foreign stream */
     uint8_t state;       /* c10_block_state */
@@ -97,22 +98,38 @@ typedef struct c10_use { /* a foreign stream of a block */
 
 /* ---- ordered sets -------------------------------------------------------------------------- */
 
-typedef struct c10_tree {
-    uint32_t root, first, last; /* nodes; MR_NONE when empty */
-    bool by_address;            /* not by size */
-} c10_tree;
+typedef struct c10_key {
+    uint64_t size; /* with the age of the segment below it, where that decides between equals */
+    uint64_t address;
+    uint32_t id;
+} c10_key;
 
-typedef struct c10_cursor { /* a place in an ordered set; node is MR_NONE behind the end */
-    uint32_t node, slot;
-} c10_cursor;
+static inline bool c10_key_below(const c10_key *one, const c10_key *other)
+{
+    return (one->size < other->size)
+           | ((one->size == other->size) & (one->address < other->address));
+}
 
 typedef struct c10_node c10_node;
+typedef struct c10_tree {
+    uint32_t root; /* node, MR_NONE when empty */
+} c10_tree;
+
+enum { C10_BINS = 256 };
+
+typedef struct c10_few c10_few;
+typedef struct c10_bins {
+    struct c10_bin *bins;          /* C10_BINS */
+    uint32_t words[C10_BINS / 32]; /* a bit for every bin that is not empty */
+    uint32_t some;                 /* a bit for every word that is not zero */
+} c10_bins;
 
 /* Free blocks and holes of one stream in one pool. */
 typedef struct c10_set {
     uint32_t pool, stream;
     bool large;
-    c10_tree free, holes;
+    c10_bins free;
+    c10_tree holes; /* by address */
 } c10_set;
 
 /* ---- pools --------------------------------------------------------------------------------- */
@@ -183,6 +200,8 @@ struct c10_allocator {
     uint32_t blocks_n, blocks_cap, unused_block;
     c10_node *nodes;
     uint32_t nodes_n, nodes_cap, unused_node;
+    MR_VEC(c10_few) fews;
+    uint32_t unused_few;
 
     MR_VEC(c10_set) sets;
     MR_VEC(c10_pool) pools; /* [0] is the default */
@@ -232,20 +251,40 @@ static inline void c10_lower(c10_tally *tally, bool large, uint64_t n)
     tally->current[large] -= n;
 }
 
-/* c10_tree */
-void c10_tree_insert(c10_allocator *a, c10_tree *tree, uint32_t block);
-void c10_tree_remove(c10_allocator *a, c10_tree *tree, uint32_t block);
-/* Changes the key of a block that is in the tree. */
-void c10_tree_move(c10_allocator *a, c10_tree *tree, uint32_t block, uint64_t size,
-                   uint64_t address);
-c10_cursor c10_tree_first(const c10_tree *tree);
-/* The first of at least this size. */
-c10_cursor c10_tree_at_least(const c10_allocator *a, const c10_tree *tree, uint64_t size);
-/* The last of less than this size. */
-c10_cursor c10_tree_below(const c10_allocator *a, const c10_tree *tree, uint64_t size);
-c10_cursor c10_tree_next(const c10_allocator *a, c10_cursor at);
-c10_cursor c10_tree_previous(const c10_allocator *a, c10_cursor at);
-uint32_t c10_tree_block(const c10_allocator *a, c10_cursor at); /* MR_NONE behind the end */
+/* c10_tree: blocks by key; what is found is a block or MR_NONE */
+void c10_tree_insert(c10_allocator *a, c10_tree *tree, c10_key key);
+void c10_tree_remove(c10_allocator *a, c10_tree *tree, c10_key key);
+uint32_t c10_tree_at_least(const c10_allocator *a, const c10_tree *tree, c10_key key);
+uint32_t c10_tree_below(const c10_allocator *a, const c10_tree *tree, c10_key key);
+
+/* c10_bins: blocks by size, then age of the segment, then address */
+void c10_bins_init(c10_allocator *a, c10_bins *bins);
+void c10_bins_insert(c10_allocator *a, c10_bins *bins, uint32_t b);
+void c10_bins_remove(c10_allocator *a, c10_bins *bins, uint32_t b);
+/* Gives a block of the set another size and address. */
+void c10_bins_move(c10_allocator *a, c10_bins *bins, uint32_t b, uint64_t size, uint64_t address);
+uint32_t c10_bins_first(const c10_allocator *a, const c10_bins *bins);
+uint32_t c10_bins_after(const c10_allocator *a, const c10_bins *bins, uint32_t b);
+uint32_t c10_bins_before(const c10_allocator *a, const c10_bins *bins, uint32_t b);
+uint32_t c10_bins_at_least(const c10_allocator *a, const c10_bins *bins, uint64_t size);
+uint32_t c10_bins_below(const c10_allocator *a, const c10_bins *bins, uint64_t size);
+
+/* Sizes are multiples of 512 where ages count, so that 33 bits hold them. */
+static inline uint64_t c10_key_size(const c10_allocator *a, uint64_t size, uint32_t order)
+{
+    return a->quirks.oldest_segment_wins ? size / C10_MIN_BLOCK << 31 | order : size;
+}
+
+static inline c10_key c10_key_of(const c10_allocator *a, uint32_t b)
+{
+    const c10_block *block = &a->blocks[b];
+    return (c10_key){c10_key_size(a, block->size, block->order), block->address, b};
+}
+
+static inline c10_key c10_key_of_hole(const c10_allocator *a, uint32_t b)
+{
+    return (c10_key){0, a->blocks[b].address, b};
+}
 
 /* c10_blocks */
 uint32_t c10_block_new(c10_allocator *a, uint32_t set, uint64_t address, uint64_t size);
@@ -263,10 +302,22 @@ typedef struct c10_absorbed {
 } c10_absorbed;
 /* Puts a block that is in no set into the free set, or the holes, together with the neighbours
  * that are free, or holes, too.  *b becomes the record that stands for the whole. */
+/* Gives a block of the free set or the holes another size and address. */
+void c10_block_resize(c10_allocator *a, uint32_t b, c10_block_state state, uint64_t size,
+                      uint64_t address);
 c10_absorbed c10_block_settle(c10_allocator *a, uint32_t *b, c10_block_state state);
 
 /* c10_pools */
-uint32_t c10_set_of(c10_allocator *a, uint32_t pool, bool large, uint32_t stream);
+uint32_t c10_set_new(c10_allocator *a, uint32_t pool, bool large, uint32_t stream);
+/* The set of a stream in half a pool, made when it is first asked for. */
+static inline uint32_t c10_set_of(c10_allocator *a, uint32_t pool, bool large, uint32_t stream)
+{
+    const c10_half *half = &a->pools.at[pool].half[large];
+    if (stream < half->of_stream.n && half->of_stream.at[stream] != MR_NONE)
+        return half->of_stream.at[stream];
+    return c10_set_new(a, pool, large, stream);
+}
+
 /* One more holder of a pool, which is made if needed; MR_NONE when it waits to be released. */
 uint32_t c10_pool_hold(c10_allocator *a, uint64_t id);
 void c10_pool_gone(c10_allocator *a, uint32_t pool);

@@ -18,7 +18,7 @@ typedef struct request {
 
 /* A block for a request. */
 typedef struct found {
-    uint32_t block;
+    uint32_t block; /* MR_NONE for none */
     bool fresh;    /* in no free set */
     bool plain;    /* split like a cudaMalloc segment, whatever the option says */
 } found;
@@ -30,7 +30,7 @@ c10_allocator *c10_new(mr_ctx *ctx, const c10_device *device, c10_version versio
     a->ctx = ctx;
     a->device = *device;
     a->quirks = c10_quirks_of(version);
-    a->unused_block = a->unused_node = a->unused_use = MR_NONE;
+    a->unused_block = a->unused_node = a->unused_few = a->unused_use = MR_NONE;
     MR_PUSH(ctx, &a->pools, (c10_pool){.holders = 1});
     c10_options defaults;
     c10_options_init(&defaults, version);
@@ -141,25 +141,19 @@ static bool in_expandable(const c10_allocator *a, uint32_t b)
 }
 
 /* From the first sufficient block on, to one that is the better choice when grown. */
-static uint32_t least_grown(const c10_allocator *a, c10_cursor at)
+static uint32_t least_grown(const c10_allocator *a, const c10_bins *free, uint32_t b)
 {
-    uint32_t b = c10_tree_block(a, at);
     while (in_expandable(a, b)) {
-        at = c10_tree_next(a, at);
-        const uint32_t next = c10_tree_block(a, at);
+        const uint32_t next = c10_bins_after(a, free, b);
         if (next == MR_NONE || grown(a, next) >= grown(a, b)) break;
         b = next;
     }
     return b;
 }
 
-static uint32_t not_expandable(const c10_allocator *a, c10_cursor at)
+static uint32_t not_expandable(const c10_allocator *a, const c10_bins *free, uint32_t b)
 {
-    uint32_t b = c10_tree_block(a, at);
-    while (b != MR_NONE && in_expandable(a, b)) {
-        at = c10_tree_next(a, at);
-        b = c10_tree_block(a, at);
-    }
+    while (b != MR_NONE && in_expandable(a, b)) b = c10_bins_after(a, free, b);
     return b;
 }
 
@@ -167,10 +161,10 @@ static uint32_t not_expandable(const c10_allocator *a, c10_cursor at)
 static uint32_t search(c10_allocator *a, const request *r)
 {
     if (c10_collects(a)) a->pools.at[r->pool].half[r->large].searches++;
-    const c10_cursor at = c10_tree_at_least(a, &a->sets.at[r->set].free, r->size);
-    uint32_t b = c10_tree_block(a, at);
+    const c10_bins *free = &a->sets.at[r->set].free;
+    uint32_t b = c10_bins_at_least(a, free, r->size);
     if (b != MR_NONE && in_expandable(a, b))
-        b = r->expandable ? least_grown(a, at) : not_expandable(a, at);
+        b = r->expandable ? least_grown(a, free, b) : not_expandable(a, free, b);
     if (b == MR_NONE) return MR_NONE;
     const uint64_t size = a->blocks[b].size, oversize = a->options.max_split_size;
     if (r->size < oversize) return size >= oversize ? MR_NONE : b;
@@ -198,16 +192,16 @@ static uint32_t cut(c10_allocator *a, const request *r, found f)
     c10_block *block = &a->blocks[rest];
     const bool whole = !c10_block_split(block);
     const uint64_t size = block->size - r->size, address = block->address + r->size;
-    c10_tree *tree = &a->sets.at[set].free;
+    c10_bins *free = &a->sets.at[set].free;
     c10_block_link(a, b, block->prev, rest);
     block->born = c10_searches(a, set);
     if (f.fresh) {
         block->size = size;
         block->address = address;
         block->state = C10_BLOCK_FREE;
-        c10_tree_insert(a, tree, rest);
+        c10_bins_insert(a, free, rest);
     } else {
-        c10_tree_move(a, tree, rest, size, address);
+        c10_bins_move(a, free, rest, size, address);
     }
     if (block->expandable == MR_NONE) {
         if (whole) c10_raise(&a->inactive_split, r->large, 1);
@@ -220,7 +214,7 @@ static uint32_t cut(c10_allocator *a, const request *r, found f)
 static void take_whole(c10_allocator *a, const request *r, found f)
 {
     const c10_block *block = &a->blocks[f.block];
-    if (!f.fresh) c10_tree_remove(a, &a->sets.at[block->set].free, f.block);
+    if (!f.fresh) c10_bins_remove(a, &a->sets.at[block->set].free, f.block);
     if (block->expandable != MR_NONE || !c10_block_split(block)) return;
     c10_lower(&a->inactive_split, r->large, 1);
     c10_lower(&a->inactive_split_bytes, r->large, block->size);
@@ -276,6 +270,7 @@ static bool rejects(c10_allocator *a, const request *r)
 /* New memory from the device, at least as much as the request. */
 static bool grow(c10_allocator *a, const request *r, found *out)
 {
+    if (r->segment >= C10_BLOCK_LIMIT) return false;
     if (a->limited && a->total + r->segment > a->limit) return false;
     if (rejects(a, r)) return false;
     if (!r->expandable || (r->pool && !a->quirks.expandable_private))

@@ -1,16 +1,14 @@
 /* c10_pools -- the default pool and private ones, each with a small and a large half. */
 #include "c10_internal.h"
 
-/* The set of a stream in half a pool, made when it is first asked for. */
-uint32_t c10_set_of(c10_allocator *a, uint32_t pool, bool large, uint32_t stream)
+uint32_t c10_set_new(c10_allocator *a, uint32_t pool, bool large, uint32_t stream)
 {
     c10_half *half = &a->pools.at[pool].half[large];
     while (half->of_stream.n <= stream) MR_PUSH(a->ctx, &half->of_stream, MR_NONE);
-    if (half->of_stream.at[stream] != MR_NONE) return half->of_stream.at[stream];
     const uint32_t s = a->sets.n;
-    const c10_tree none = {MR_NONE, MR_NONE, MR_NONE, false};
-    MR_PUSH(a->ctx, &a->sets, (c10_set){pool, stream, large, none, none});
-    a->sets.at[s].holes.by_address = true;
+    MR_PUSH(a->ctx, &a->sets, (c10_set){.pool = pool, .stream = stream, .large = large});
+    c10_bins_init(a, &a->sets.at[s].free);
+    a->sets.at[s].holes.root = MR_NONE;
     half->of_stream.at[stream] = s;
     MR_PUSH(a->ctx, &half->sets, s);
     for (uint32_t i = half->sets.n - 1; i && a->sets.at[half->sets.at[i - 1]].stream > stream; i--) {

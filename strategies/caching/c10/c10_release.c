@@ -18,7 +18,7 @@ static void release_segment(c10_allocator *a, uint32_t b)
     c10_lower(&a->segment, set->large, 1);
     c10_lower(&a->reserved_bytes, set->large, block.size);
     if (block.size >= a->options.max_split_size) c10_lower(&a->oversize_segments, 0, 1);
-    c10_tree_remove(a, &set->free, b);
+    c10_bins_remove(a, &set->free, b);
     c10_block_drop(a, b);
 }
 
@@ -28,14 +28,13 @@ static bool in_expandable(const c10_allocator *a, uint32_t b)
 }
 
 /* From the largest block of the stream below `want` downwards, until that much is released. */
-static bool release_largest(c10_allocator *a, const c10_tree *free, uint64_t want)
+static bool release_largest(c10_allocator *a, const c10_bins *free, uint64_t want)
 {
     uint64_t released = 0;
     a->scratch.n = 0;
-    for (c10_cursor at = c10_tree_below(a, free, want); released < want;
-         at = c10_tree_previous(a, at)) {
-        const uint32_t b = c10_tree_block(a, at);
-        if (b == MR_NONE || a->blocks[b].size < a->options.max_split_size) break;
+    for (uint32_t b = c10_bins_below(a, free, want); b != MR_NONE && released < want;
+         b = c10_bins_before(a, free, b)) {
+        if (a->blocks[b].size < a->options.max_split_size) break;
         if (in_expandable(a, b) && a->quirks.expandable_spared) continue;
         released += a->blocks[b].size;
         MR_PUSH(a->ctx, &a->scratch, b);
@@ -47,9 +46,9 @@ static bool release_largest(c10_allocator *a, const c10_tree *free, uint64_t wan
 bool c10_release_available(c10_allocator *a, uint32_t set, uint64_t size)
 {
     if (a->options.max_split_size == C10_UNLIMITED) return false;
-    const c10_tree *free = &a->sets.at[set].free;
+    const c10_bins *free = &a->sets.at[set].free;
     const uint64_t want = size > a->options.max_split_size ? size : a->options.max_split_size;
-    const uint32_t b = c10_tree_block(a, c10_tree_at_least(a, free, want));
+    const uint32_t b = c10_bins_at_least(a, free, want);
     if (b == MR_NONE || (in_expandable(a, b) && a->quirks.expandable_spared))
         return release_largest(a, free, want);
     release_segment(a, b);
@@ -70,8 +69,8 @@ static void list_free(c10_allocator *a, const c10_half *half, choice which)
 {
     a->scratch.n = 0;
     for (uint32_t i = 0; i < half->sets.n; i++) {
-        c10_cursor at = c10_tree_first(&a->sets.at[half->sets.at[i]].free);
-        for (uint32_t b; (b = c10_tree_block(a, at)) != MR_NONE; at = c10_tree_next(a, at))
+        const c10_bins *free = &a->sets.at[half->sets.at[i]].free;
+        for (uint32_t b = c10_bins_first(a, free); b != MR_NONE; b = c10_bins_after(a, free, b))
             if (chosen(a, b, which)) MR_PUSH(a->ctx, &a->scratch, b);
     }
 }
