@@ -91,23 +91,29 @@ static bool is_about_segments(const mr_cmd *cmd)
            || cmd->kind == MR_UNMAP;
 }
 
-/* Does the command return the segment whose block was freed just before? */
+/* Does the command give back memory of the block that was freed just before? */
 static bool gives_back(const mr_placement *placement, uint32_t c)
 {
-    const mr_cmd *cmd = &placement->cmds.at[c], *before = c ? cmd - 1 : cmd;
-    return cmd->kind == MR_RELEASE && before->kind == MR_UNBIND
-           && before->block.segment == cmd->block.segment;
+    const uint32_t segment = placement->cmds.at[c].block.segment;
+    for (; c > placement->start; c--) {
+        const mr_cmd *cmd = &placement->cmds.at[c], *before = cmd - 1;
+        if (cmd->kind != MR_RELEASE && cmd->kind != MR_UNMAP) return false;
+        if (before->block.segment != segment) return false;
+        if (before->kind == MR_UNBIND) return true;
+    }
+    return false;
 }
 
 void mr_clock_to(mr_clock *clock, uint32_t c)
 {
     const mr_placement *placement = &clock->answer->placement;
     if (c < placement->start) return;
+    const mr_cmd *cmd = &placement->cmds.at[c];
     if (gives_back(placement, c)) return;
     /* Other segments come and go for the sake of the request behind them. */
     while (c + 1 < placement->cmds.n && is_about_segments(&placement->cmds.at[c])) c++;
-    const mr_cmd *cmd = &placement->cmds.at[c];
-    go_past(clock, find_event(clock, cmd));
+    if (placement->cmds.at[c].kind == MR_EXEC && is_about_segments(cmd)) return;
+    go_past(clock, find_event(clock, &placement->cmds.at[c]));
     clock->x = clock->by_time ? (double)clock->ns : clock->event ? clock->event - 1 : 0;
 }
 

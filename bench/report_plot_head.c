@@ -60,7 +60,7 @@ static const char *describe_panel(mr_ctx *ctx, const mr_answer *answer)
                      mr_show_bytes(ctx, answer->metrics.peak_reserved));
 }
 
-#define SPEC_MOST 88 /* characters of a spec that fit above a panel */
+#define SPEC_MOST 64 /* characters of a spec that fit above a panel */
 
 mr_head mr_head_begin(mr_ctx *ctx, const mr_figure *figure, const char *title)
 {
@@ -69,11 +69,11 @@ mr_head mr_head_begin(mr_ctx *ctx, const mr_figure *figure, const char *title)
     mr_head_add(&head, "subtitle\t%s", describe_scene(ctx, figure));
     mr_head_add(&head, "x\t0\t%.12g\t%s", figure->x_end,
                 figure->by_time ? "time" : "events of the recording");
-    const size_t most = figure->panels.n > 1 ? SPEC_MOST / 2 : SPEC_MOST;
+
     for (uint32_t p = 0; p < figure->panels.n; p++) {
         const mr_panel *panel = &figure->panels.at[p];
-        mr_head_add(&head, "panel\t%" PRIu32 "\t%s\t%s", p + 1, plain(ctx, panel->spec, most),
-                    describe_panel(ctx, panel->answer));
+        mr_head_add(&head, "panel\t%" PRIu32 "\t%s\t%s", p + 1,
+                    plain(ctx, panel->spec, SPEC_MOST), describe_panel(ctx, panel->answer));
     }
     return head;
 }

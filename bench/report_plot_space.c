@@ -63,17 +63,30 @@ static void write_panel(const mr_grid *grid, uint32_t p, const panel_parts *part
                    p, &parts->blocks.at[i], 100);
 }
 
-static void add_captions(mr_head *head, const panel_parts *parts, uint32_t n)
+/* Is the picture clearly higher than what is reserved at most? */
+static bool is_loose(const mr_figure *figure, const mr_space *spaces)
+{
+    for (uint32_t p = 0; p < figure->panels.n; p++) {
+        const uint64_t peak = figure->panels.at[p].answer->metrics.peak_reserved;
+        if (spaces[p].high > 1.05 * (double)peak) return true;
+    }
+    return false;
+}
+
+static void add_captions(mr_head *head, const mr_figure *figure, const mr_space *spaces,
+                         const panel_parts *parts)
 {
     bool merged = false;
-    for (uint32_t p = 0; p < n; p++) merged |= parts[p].block_parts.n || parts[p].held_parts.n;
-    mr_head_add(head,
-                "caption\tA rectangle is a block from allocation to release.  Segments (thin "
-                "frames) are stacked without the gaps between their addresses.");
+    for (uint32_t p = 0; p < figure->panels.n; p++)
+        merged |= parts[p].block_parts.n || parts[p].held_parts.n;
+    mr_head_add(head, "caption\tA rectangle is a block from allocation to release.  Segments "
+                      "(thin frames) are stacked without the gaps between their addresses.");
+    if (is_loose(figure, spaces))
+        mr_head_add(head, "caption\tA segment does not move while others come and go, so the "
+                          "stack can be higher than what is reserved at once.");
     if (merged)
-        mr_head_add(head,
-                    "caption\tBlocks smaller than a pixel are merged: the paler, the less of "
-                    "the surface they take.");
+        mr_head_add(head, "caption\tBlocks smaller than a pixel are merged: the paler, the "
+                          "less of the surface they take.");
 }
 
 void mr_plot_space(mr_ctx *ctx, const mr_figure *figure, mr_sink *sink)
@@ -86,7 +99,7 @@ void mr_plot_space(mr_ctx *ctx, const mr_figure *figure, mr_sink *sink)
     mr_head head = mr_head_begin(ctx, figure, "Address space over time");
     mr_head_add(&head, "y\t%.0f", grid.y_end);
     mr_head_add_hues(&head, figure);
-    add_captions(&head, parts, n);
+    add_captions(&head, figure, spaces, parts);
     mr_head_write(&head, sink);
     mr_sink_print(sink, "what,panel,x0,x1,y0,y1,hue,shade\n");
     for (uint32_t p = 0; p < n; p++) write_panel(&grid, p, &parts[p], sink);

@@ -14,6 +14,7 @@
 
 typedef struct moment {
     double x;
+    uint32_t cmds; /* commands that are done: moments of one x stand in this order */
     mr_levels levels;
     uint64_t role[MR_ROLE_N]; /* allocated, by role */
 } moment;
@@ -63,7 +64,8 @@ static void flush_column(writer *w)
     for (int n = 0; w->seen && n < KEPT; n++) {
         int next = -1;
         for (int k = 0; k < KEPT; k++)
-            if (w->kept[k].x >= 0 && (next < 0 || w->kept[k].x < w->kept[next].x)) next = k;
+            if (w->kept[k].x >= 0 && (next < 0 || w->kept[k].cmds < w->kept[next].cmds))
+                next = k;
         write_change(w, &w->kept[next]);
         w->kept[next].x = -1;
     }
@@ -110,10 +112,10 @@ static void write_panel(const mr_figure *figure, uint32_t p, const bool *roles, 
     w.before = now;
     write_row(&w, 0, &now);
     for (; c < placement->cmds.n; c++) {
+        see(&w, &now);
         mr_clock_to(&clock, c);
-        if (clock.x > now.x)
-            see(&w, &now); /* all commands of one x are one change */
         now.x = clock.x;
+        now.cmds = c + 1;
         step(&now, answer, &placement->cmds.at[c]);
     }
     see(&w, &now);
@@ -182,8 +184,7 @@ static void add_marks(mr_head *head, const mr_figure *figure, uint32_t p)
         if (event->kind == MR_RUN && !marked)
             mark_op(&m, clock.x, &answer->trace.ops.at[event->id], &phase);
         if (e == answer->placement.oom_at)
-            mr_head_add(head, "mark\t%" PRIu32 "\t%.12g\tout of memory\t1", p + 1,
-                        clock.x);
+            mr_head_add(head, "mark\t%" PRIu32 "\t%.12g\tout of memory\t1", p + 1, clock.x);
         mr_clock_past(&clock, e + 1);
     }
     write_mark(&m);

@@ -12,8 +12,14 @@ typedef struct mr_rect {
 
 typedef MR_VEC(mr_rect) mr_rects;
 
-/* One panel.  Segments lie above each other without gaps, each at the lowest place that was free
- * when it came; so the height is nearly the peak of reserved memory. */
+typedef struct mr_slot { /* where a segment lies in the picture */
+    uint64_t y, height; /* of an expandable one only what is ever mapped is shown */
+} mr_slot;
+
+/* By segment; no two that are held at once overlap. */
+mr_slot *mr_space_slots(mr_ctx *ctx, const mr_placement *placement);
+
+/* One panel. */
 typedef struct mr_space {
     mr_rects held;   /* segments, and mapped stretches of expandable ones */
     mr_rects blocks; /* from BIND to UNBIND */

@@ -60,7 +60,7 @@ do for [p = 1:panels] {
     set tmargin at screen py(top_of(p))
     set bmargin at screen py(top_of(p) + each)
     set label 1 panel_text[p] at screen px(left_of(p)), screen py(top_of(p) - 34) \
-        textcolor rgb ink
+        font fitting(panel_text[p], across + 10) textcolor rgb ink
     set label 2 panel_note[p] at screen px(left_of(p)), screen py(top_of(p) - 14) font ",14" \
         textcolor rgb note_colour(panel_note[p])
     set format x "%.7g"

@@ -123,6 +123,13 @@ heading = "set label 1001 title_text at screen px(20), screen py(26) " \
         . "set label 1003 caption_text at screen px(20), screen py(high - 18 * caption_rows) " \
         . "    font ',12' textcolor rgb dim"
 
+# The name of a panel in letters that fit; gnuplot does not say how wide a text is, but two kinds
+# of letters are near enough.
+letter_width(c) = strstrt("fijlrtI.,:;()' ", c) ? 5.4 : 9.2
+text_width(text) = strlen(text) ? (sum [i = 1:strlen(text)] letter_width(text[i:i])) : 0
+fitting(text, room) = text_width(text) < 0.88 * room ? ",15" \
+                    : text_width(text) < 1.08 * room ? ",12" : ",10"
+
 # ---- the legend ---------------------------------------------------------------------------
 # It stands below the data: swatches and lines with their texts, in as many rows as they need.
 # First legend_add for each entry, then legend_step for each, which finds legend_rows; after
@@ -140,9 +147,6 @@ legends = 0
 legend_add(text, colour, look) = (legends = legends + 1, legend_text[legends] = text, \
                                   legend_colour[legends] = colour, legend_look[legends] = look)
 
-# gnuplot does not say how wide a text is; two kinds of letters are near enough.
-letter_width(c) = strstrt("fijlrtI.,:;()' ", c) ? 5.4 : 9.2
-text_width(text) = strlen(text) ? (sum [i = 1:strlen(text)] letter_width(text[i:i])) : 0
 legend_width(i) = 62 + text_width(legend_text[i])
 
 legend_rows = 1

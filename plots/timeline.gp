@@ -42,7 +42,8 @@ do for [p = 1:panels] {
     set rmargin at screen px(wide - 30)
     set tmargin at screen py(top_of(p))
     set bmargin at screen py(top_of(p) + each)
-    set label 1 panel_text[p] at screen px(left), screen py(top_of(p) - 14) textcolor rgb ink
+    set label 1 panel_text[p] at screen px(left), screen py(top_of(p) - 14) \
+        font fitting(panel_text[p], 520) textcolor rgb ink
     set label 2 panel_note[p] at screen px(wide - 30), screen py(top_of(p) - 14) right \
         font ",14" textcolor rgb note_colour(panel_note[p])
     set label 3 "memory, ".unit_name(unit) at screen px(26), screen py(top_of(p) + each / 2) \
