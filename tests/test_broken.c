@@ -245,27 +245,27 @@ static size_t pack_zstd(const void *data, size_t n, unsigned char *out, size_t r
 
 typedef size_t packer(const void *data, size_t n, unsigned char *out, size_t room);
 
-/* `begin`, then `unit` again and again, 10^9 bytes: members of a gzip file follow each other as
+/* `begin`, then `unit` again and again, `mib` MiB of it: members of a gzip file follow each other as
  * if they were one, so only one of them has to be made.  zstd knows the same. */
-static bool write_bomb(const char *path, packer *pack, const char *begin, size_t begins,
+static bool write_bomb(int mib, packer *pack, const char *begin, size_t begins,
                        const char *unit, size_t units)
 {
     static unsigned char packed[1 << 17];
-    FILE *file = fopen(path, "wb");
+    FILE *file = fopen("bomb", "wb");
     char *block = malloc(REPEATED);
     if (!file || !block) return false;
     for (size_t i = 0; i < REPEATED; i++) block[i] = unit[i % units];
     fwrite(packed, 1, pack(begin, begins, packed, sizeof packed), file);
     const size_t n = pack(block, REPEATED / units * units, packed, sizeof packed);
-    for (int i = 0; i < 1000; i++) fwrite(packed, 1, n, file);
+    for (int i = 0; i < mib; i++) fwrite(packed, 1, n, file);
     free(block);
     return fclose(file) == 0;
 }
 
-#define BOMB(pack, begin, unit, ...)                                                          \
+#define BOMB(mib, pack, begin, unit, ...)                                                     \
     do {                                                                                      \
         char *parts[] = {__VA_ARGS__}, no_options[] = "";                                     \
-        CHECK(write_bomb("bomb", pack, begin, sizeof(begin) - 1, unit, sizeof(unit) - 1));    \
+        CHECK(write_bomb(mib, pack, begin, sizeof(begin) - 1, unit, sizeof(unit) - 1));       \
         check_file("bomb of " #unit " behind " #begin, "bomb", no_options, parts,             \
                    (int)(sizeof parts / sizeof *parts));                                      \
         remove("bomb");                                                                       \
@@ -276,36 +276,39 @@ static bool write_bomb(const char *path, packer *pack, const char *begin, size_t
 TEST(a_bomb_of_zeros_is_no_recording)
 {
     make_scratch();
-    BOMB(pack_gzip, "", "\0", "expected");
-    BOMB(pack_zstd, "", "\0", "expected");
-    BOMB(pack_zstd, "memreuse,1\n", "#,nothing\n", "more than", "bytes");
+    BOMB(1000, pack_gzip, "", "\0", "expected");
+    BOMB(1000, pack_zstd, "", "\0", "expected");
+    BOMB(1000, pack_zstd, "memreuse,1\n", "#,nothing\n", "more than", "bytes");
     rmdir(scratch);
 }
 
 TEST(a_text_of_a_thousand_million_letters_is_refused)
 {
     make_scratch();
-    BOMB(pack_gzip, "memreuse,1\nnote,", "a", ":2:", "1 MiB");
-    BOMB(pack_gzip, "memreuse,1\nnote,\"", "line\n", ":2:6:", "1 MiB");
-    BOMB(pack_gzip, "id,lower,upper,size\n", "9", ":2:", "1 MiB");
-    BOMB(pack_gzip, "{\"INSTRUCTION\":\"", "A", ":1:");
-    BOMB(pack_gzip, SEGMENTS "S'", "a", ": byte");
-    BOMB(pack_gzip, SEGMENTS "L", "9", ": byte");
-    BOMB(pack_gzip, SEGMENTS "X\xff\xff\xff\xff", "a", ": byte");
+    BOMB(1000, pack_gzip, "memreuse,1\nnote,", "a", ":2:", "1 MiB");
+    BOMB(1000, pack_gzip, "memreuse,1\nnote,\"", "line\n", ":2:6:", "1 MiB");
+    BOMB(1000, pack_gzip, "id,lower,upper,size\n", "9", ":2:", "1 MiB");
+    BOMB(1000, pack_gzip, "{\"INSTRUCTION\":\"", "A", ":1:");
+    BOMB(1000, pack_gzip, SEGMENTS "S'", "a", ": byte");
+    BOMB(1000, pack_gzip, SEGMENTS "L", "9", ": byte");
+    BOMB(1000, pack_gzip, SEGMENTS "X\xff\xff\xff\xff", "a", ": byte");
     rmdir(scratch);
 }
+
+/* Enough to exceed the memory allowed at the 8 bytes that a value takes. */
+#define GROWS 200
 
 TEST(a_pickle_that_grows_without_end_is_refused)
 {
     make_scratch();
-    BOMB(pack_gzip, SEGMENTS, "N", ": byte");
-    BOMB(pack_gzip, SEGMENTS, "(", ": byte");
-    BOMB(pack_gzip, SEGMENTS, "]", ": byte");
-    BOMB(pack_gzip, SEGMENTS, "](", ": byte");
-    BOMB(pack_gzip, SEGMENTS, "}N", ": byte");
-    BOMB(pack_gzip, SEGMENTS "N", "2", ": byte");
-    BOMB(pack_gzip, SEGMENTS "]", "\x94", ": byte");
-    BOMB(pack_gzip, SEGMENTS "]", "\x85", "expected");
+    BOMB(GROWS, pack_gzip, SEGMENTS, "N", ": byte");
+    BOMB(GROWS, pack_gzip, SEGMENTS, "(", ": byte");
+    BOMB(GROWS, pack_gzip, SEGMENTS, "]", ": byte");
+    BOMB(GROWS, pack_gzip, SEGMENTS, "](", ": byte");
+    BOMB(GROWS, pack_gzip, SEGMENTS, "}N", ": byte");
+    BOMB(GROWS, pack_gzip, SEGMENTS "N", "2", ": byte");
+    BOMB(GROWS, pack_gzip, SEGMENTS "]", "\x94", ": byte");
+    BOMB(GROWS, pack_gzip, SEGMENTS "]", "\x85", "expected");
     rmdir(scratch);
 }
 
