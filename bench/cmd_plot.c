@@ -63,13 +63,9 @@ static mr_status choose_axis(mr_ctx *ctx, const mr_args *args, mr_figure *figure
 }
 
 static mr_status make_figure(mr_ctx *ctx, const mr_args *args, const mr_words *specs,
-                             mr_watch *watch, mr_figure *figure)
+                             mr_figure *figure)
 {
-    for (uint32_t i = 0; i < specs->n; i++) {
-        mr_watch_attach(watch, ctx, i, specs->at[i]);
-        MR_TRY(add_panel(ctx, specs->at[i], figure));
-        mr_watch_done(watch, i);
-    }
+    for (uint32_t i = 0; i < specs->n; i++) MR_TRY(add_panel(ctx, specs->at[i], figure));
     figure->colouring = choose_colouring(args, &figure->scene->trace);
     mr_hues_prepare(figure);
     MR_TRY(choose_axis(ctx, args, figure));
@@ -150,10 +146,7 @@ static mr_status plot_device(mr_ctx *ctx, const mr_args *args, const mr_scene *s
                              const mr_words *specs, uint32_t i)
 {
     mr_figure figure = {.scene = scene, .cuda_device = scene->cuda_devices[i]};
-    mr_watch *watch = mr_watch_new(ctx, specs->n);
-    const mr_status status = make_figure(ctx, args, specs, watch, &figure);
-    mr_watch_finish(watch);
-    MR_TRY(status);
+    MR_TRY(make_figure(ctx, args, specs, &figure));
     MR_TRY(write_data(ctx, args, &figure));
     mr_pen *pen = NULL;
     mr_status drawn = mr_pen_new(ctx, &pen);

@@ -33,7 +33,7 @@ set yrange [panels * group:0] # pixels, downwards
 set border 1
 unset ytics
 set grid noytics
-set xlabel unit_name(unit)
+set xlabel unit_name(unit) textcolor rgb ink
 eval heading
 eval legend
 do for [p = 1:panels] {
