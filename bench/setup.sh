@@ -31,6 +31,7 @@ need cmake command_of cmake
 need zlib1g-dev header_of zlib.h
 need libzstd-dev header_of zstd.h
 need libcsv-dev header_of csv.h
+need libjansson-dev header_of jansson.h
 need gnuplot-nox command_of gnuplot
 need fonts-liberation font_of any
 if [ "${1:-}" = tests ]; then
