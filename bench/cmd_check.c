@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agree.h"
 #include "commands.h"
 #include "report.h"
 
@@ -15,47 +16,9 @@ typedef struct check {
     const mr_trace *trace;
     const mr_history *history;
     const mr_placement *placement;
-    mr_sink *sink; /* NULL: nothing is said */
+    mr_sink *sink;    /* NULL: nothing is said */
+    uint32_t put_off; /* deferred frees read in the second way (agree.h) */
 } check;
-
-/* A command, free of the numbering of segments that either side has. */
-typedef struct deed {
-    mr_cmd_kind kind;
-    uint32_t id;
-    uint64_t address, bytes; /* of an allocation not recorded: 0 */
-} deed;
-
-/* ---- reading either side ----------------------------------------------------------------- */
-
-/* Taking or leaving a range of addresses is no memory operation, and running an op is none. */
-static bool is_deed(const mr_cmd *cmd, const mr_segment *segments)
-{
-    if (cmd->kind == MR_EXEC) return false;
-    if (cmd->kind != MR_RESERVE && cmd->kind != MR_RELEASE) return true;
-    return !segments[cmd->block.segment].expandable;
-}
-
-static bool next_deed(const mr_cmd *cmds, uint32_t n, const mr_segment *segments, uint32_t *at,
-                      deed *out)
-{
-    while (*at < n && !is_deed(&cmds[*at], segments)) ++*at;
-    if (*at == n) return false;
-    const mr_cmd *cmd = &cmds[*at];
-    const bool nowhere =
-        cmd->block.segment == MR_NONE; /* a request of zero bytes, or refused */
-    *out = (deed){cmd->kind, cmd->id, 0, nowhere ? 0 : cmd->block.bytes};
-    if (!nowhere) out->address = segments[cmd->block.segment].address + cmd->block.offset;
-    return true;
-}
-
-static bool same(const deed *recorded, const deed *predicted)
-{
-    if (recorded->kind != predicted->kind) return false;
-    if (recorded->kind >= MR_BIND && recorded->id != predicted->id) return false;
-    if (recorded->kind == MR_REFUSE) return true;
-    if (recorded->address != predicted->address) return false;
-    return !recorded->bytes || recorded->bytes == predicted->bytes;
-}
 
 /* ---- saying what differs ----------------------------------------------------------------- */
 
@@ -73,7 +36,7 @@ static const char *kind_name(mr_cmd_kind kind)
     return names[kind];
 }
 
-static void put_deed(const check *c, const char *who, const deed *d, mr_makers *makers)
+static void put_deed(const check *c, const char *who, const mr_deed *d, mr_makers *makers)
 {
     if (!d) {
         mr_sink_print(c->sink, "  %-10s nothing more\n", who);
@@ -87,55 +50,15 @@ static void put_deed(const check *c, const char *who, const deed *d, mr_makers *
     mr_sink_print(c->sink, "\n");
 }
 
-static mr_event_kind event_of(mr_cmd_kind kind, const mr_storage *storage)
+static void put_parting(const check *c, const mr_parting *parting)
 {
-    if (kind == MR_BIND || kind == MR_REFUSE) return MR_ALLOC;
-    return kind == MR_UNBIND && storage->deferred ? MR_DONE : MR_FREE;
-}
-
-/* The event of the recording that the commands from `at` on belong to: what a request makes the
- * allocator do stands before its allocation. */
-static uint32_t event_number(const check *c, uint32_t at)
-{
-    const mr_cmds *cmds = &c->history->cmds;
-    while (at < cmds->n && (cmds->at[at].kind < MR_BIND || cmds->at[at].id == MR_NONE)) at++;
-    if (at == cmds->n) return c->trace->events.n;
-    const uint32_t id = cmds->at[at].id;
-    const mr_event_kind kind = event_of(cmds->at[at].kind, &c->trace->storages.at[id]);
-    for (uint32_t i = 0; i < c->trace->events.n; i++)
-        if (c->trace->events.at[i].kind == kind && c->trace->events.at[i].id == id) return i;
-    return c->trace->events.n;
-}
-
-static void put_difference(const check *c, uint32_t at, uint32_t agreed, const deed *recorded,
-                           const deed *predicted)
-{
-    if (!c->sink) return;
     mr_makers *makers = mr_makers_new(c->ctx, c->trace);
     mr_sink_print(c->sink,
                   "device %" PRIu32 ": different at event %" PRIu32 " of %" PRIu32
                   ", after %" PRIu32 " steps that agree\n",
-                  c->history->device, event_number(c, at), c->trace->events.n, agreed);
-    put_deed(c, "recorded", recorded, makers);
-    put_deed(c, "predicted", predicted, makers);
-}
-
-/* ---- commands ---------------------------------------------------------------------------- */
-
-static bool compare_commands(const check *c)
-{
-    const mr_history *h = c->history;
-    const mr_placement *p = c->placement;
-    uint32_t r = 0, q = p->start;
-    for (uint32_t agreed = 0;; agreed++, r++, q++) {
-        deed recorded, predicted;
-        const bool more = next_deed(h->cmds.at, h->cmds.n, h->segments.at, &r, &recorded);
-        const bool also = next_deed(p->cmds.at, p->cmds.n, p->segments.at, &q, &predicted);
-        if (!more && !also) return true;
-        if (more && also && same(&recorded, &predicted)) continue;
-        put_difference(c, r, agreed, more ? &recorded : NULL, also ? &predicted : NULL);
-        return false;
-    }
+                  c->history->device, parting->event, c->trace->events.n, parting->agreed);
+    put_deed(c, "recorded", parting->recorded, makers);
+    put_deed(c, "predicted", parting->predicted, makers);
 }
 
 /* ---- blocks at the end ------------------------------------------------------------------- */
@@ -201,25 +124,23 @@ static bool compare_blocks(const check *c)
 
 /* ---- one device -------------------------------------------------------------------------- */
 
-static uint32_t count(const mr_history *h, mr_cmd_kind first, mr_cmd_kind last)
+static const char *count(const check *c, mr_cmd_kind first, mr_cmd_kind last, const char *one,
+                         const char *many)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < h->cmds.n; i++) {
-        const mr_cmd *cmd = &h->cmds.at[i];
-        n += is_deed(cmd, h->segments.at) && cmd->kind >= first && cmd->kind <= last;
-    }
-    return n;
+    return mr_show_count(c->ctx, mr_count_deeds(c->ctx, c->history, first, last), one, many);
 }
 
 static void put_exact(const check *c)
 {
     const mr_history *h = c->history;
-    mr_sink_print(
-        c->sink, "device %" PRIu32 ": exact: %s, %s, %s\n", h->device,
-        mr_show_count(c->ctx, count(h, MR_BIND, MR_BIND), "allocation", "allocations"),
-        mr_show_count(c->ctx, count(h, MR_UNBIND, MR_UNBIND), "free", "frees"),
-        mr_show_count(c->ctx, count(h, MR_RESERVE, MR_UNMAP), "segment operation",
-                      "segment operations"));
+    mr_sink_print(c->sink, "device %" PRIu32 ": exact: %s, %s, %s\n", h->device,
+                  count(c, MR_BIND, MR_BIND, "allocation", "allocations"),
+                  count(c, MR_UNBIND, MR_UNBIND, "free", "frees"),
+                  count(c, MR_RESERVE, MR_UNMAP, "segment operation", "segment operations"));
+    if (c->put_off)
+        mr_sink_print(c->sink, "device %" PRIu32 ": of these frees, %s taken to have completed "
+                      "when the allocator waited for the device\n", h->device,
+                      mr_show_count(c->ctx, c->put_off, "is", "are"));
 }
 
 /* What succeeded and what failed leave a range for the capacity; its lower end is taken. */
@@ -259,6 +180,59 @@ static void put_out_of_range(const mr_history *h, uint64_t capacity, mr_sink *si
     mr_sink_print(sink, "\n");
 }
 
+/* Predicts, and finds where the prediction parts from the recording. */
+static mr_status predict(mr_ctx *ctx, const mr_question *question, const mr_history *history,
+                         mr_answer *answer, mr_parting *parting)
+{
+    MR_TRY(mr_scene_evaluate(ctx, question, answer));
+    mr_agree(ctx, history, &answer->placement, parting);
+    return MR_OK;
+}
+
+/* Reads deferred frees at the place where the two part in the second way, as few of them as let the
+ * prediction go further; none when that does not help. */
+static mr_status read_again(mr_ctx *ctx, const mr_question *question, mr_trace *trace,
+                            const mr_history *history, mr_parting *parting, uint32_t *put_off)
+{
+    const mr_parting before = *parting;
+    const uint32_t doubts = mr_doubts(trace, before.event);
+    for (uint32_t n = 1; n <= doubts; n++) {
+        mr_ctx scratch = {0};
+        mr_answer answer;
+        mr_put_off(trace, before.event - n + 1, 1); /* one more than the last time */
+        const mr_status status = predict(&scratch, question, history, &answer, parting);
+        mr_ctx_clear(&scratch);
+        if (status) return mr_fail(ctx, status, "%s", scratch.failure.text);
+        if (parting->parted && parting->agreed <= before.agreed) continue;
+        *put_off += n;
+        return MR_OK;
+    }
+    mr_put_back(trace, before.event, doubts);
+    *parting = before;
+    return MR_OK;
+}
+
+static mr_status check_placement(check *c, const mr_question *asked, bool *exact)
+{
+    mr_question question = *asked;
+    mr_trace trace = *asked->trace;
+    mr_answer answer;
+    mr_parting parting;
+    mr_trace_copy(c->ctx, asked->trace, &trace);
+    question.trace = &trace;
+    MR_TRY(predict(c->ctx, &question, c->history, &answer, &parting));
+    for (uint32_t before = MR_NONE; parting.parted && parting.agreed != before;) {
+        before = parting.agreed;
+        MR_TRY(read_again(c->ctx, &question, &trace, c->history, &parting, &c->put_off));
+    }
+    MR_TRY(predict(c->ctx, &question, c->history, &answer, &parting));
+    c->placement = &answer.placement;
+    if (parting.parted && c->sink) put_parting(c, &parting);
+    *exact = !parting.parted && compare_blocks(c);
+    if (*exact && c->sink) put_exact(c);
+    return MR_OK;
+}
+
 static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
                               const mr_spec *spec, uint32_t device, mr_sink *sink, bool *exact)
 {
@@ -274,12 +248,8 @@ static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *
     *exact = is_in_range(history, question.capacity);
     if (!*exact && sink) put_out_of_range(history, question.capacity, sink);
     if (!*exact) return MR_OK;
-    mr_answer answer;
-    MR_TRY(mr_scene_evaluate(ctx, &question, &answer));
-    const check c = {ctx, &scene->trace, history, &answer.placement, sink};
-    *exact = compare_commands(&c) && compare_blocks(&c);
-    if (*exact && sink) put_exact(&c);
-    return MR_OK;
+    check c = {.ctx = ctx, .trace = &scene->trace, .history = history, .sink = sink};
+    return check_placement(&c, &question, exact);
 }
 
 /* ---- the release ------------------------------------------------------------------------- */
