@@ -133,7 +133,7 @@ static size_t gunzip(mr_source *source, unsigned char *to, size_t room)
         if (source->status) break;
         if (source->between) {
             if (!source->in_have) source->ended = true;
-            else if (told_by(source->in, 3) != GZIP && z->total_in)
+            else if (told_by(source->in, source->in_have) != GZIP && z->total_in)
                 broken(source, MR_EINPUT,
                        "bytes follow the gzip data that are not gzip, expected the end");
             else if (inflateReset(z) == Z_OK) source->between = false;
