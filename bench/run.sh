@@ -1,6 +1,6 @@
 #!/bin/sh
-# From nothing to a table and pictures: installs what is missing, builds, replays a recording that
-# ships with memreuse.  Another recording may be given: bench/run.sh my-snapshot.pickle
+# From nothing to a table and pictures: installs what is missing, builds, replays a recording
+# that ships with memreuse.  Another may be given: bench/run.sh my-snapshot.pickle
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -13,8 +13,12 @@ say() { printf '\n== %s\n' "$*"; }
 
 say "build, in build/release"
 mkdir -p "$build"
-if ! { cmake -S "$here" -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-       && cmake --build "$build" -j "$(nproc)" --target memreuse; } >"$build/build.log" 2>&1; then
+make_it()
+{
+    cmake -S "$here" -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        && cmake --build "$build" -j "$(nproc)" --target memreuse
+}
+if ! make_it >"$build/build.log" 2>&1; then
     tail -n 40 "$build/build.log" >&2
     echo "the build failed; all of its output is in $build/build.log" >&2
     exit 1

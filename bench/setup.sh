@@ -1,6 +1,6 @@
 #!/bin/sh
-# Sees to it that what memreuse is built with is there: asks for each thing itself, and installs the
-# Debian packages of those that are missing when it may (root, or sudo), or else names them.
+# Sees to it that what memreuse is built with is there: looks for each thing itself, and installs
+# the Debian packages of those that are missing when it may (root, or sudo), or else names them.
 #
 #   bench/setup.sh          for building and plotting
 #   bench/setup.sh tests    also what only tests/run.sh uses
@@ -12,7 +12,10 @@ extra= # tests/run.sh goes on without these
 command_of() { command -v "$1" >/dev/null 2>&1; }
 header_of() { echo "#include <$1>" | cc -E - >/dev/null 2>&1; }
 # gnuplot draws a PNG without a single letter when the machine has no font at all.
-font_of() { find /usr/share/fonts /usr/local/share/fonts -name '*.[to]tf' 2>/dev/null | grep -q .; }
+font_of()
+{
+    find /usr/share/fonts /usr/local/share/fonts -name '*.[to]tf' 2>/dev/null | grep -q .
+}
 fuzzer_of()
 {
     clang --version >/dev/null 2>&1 || return 1

@@ -1,6 +1,6 @@
 #!/bin/sh
-# All tests, on a machine that may have nothing yet.  Ends with how many passed and failed; exit code
-# 0 only when none failed.  About ten minutes on two processors.
+# All tests, on a machine that may have nothing yet.  Ends with how many passed and failed; exit
+# code 0 only when none failed.  About ten minutes on two processors.
 #
 #   plain    everything
 #   asan     address and undefined-behaviour sanitizers: unit, command lines, broken files
@@ -85,7 +85,7 @@ fuzz()
     fi
     say "fuzz: build with clang"
     build fuzz -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DMR_FUZZ=ON || return
-    targets=$(cd "$here/build/fuzz/tests/fuzz" && find . -name 'fuzz_*' -type f -perm -u+x | sort)
+    targets=$(find "$here/build/fuzz/tests/fuzz" -name 'fuzz_*' -type f -perm -u+x | sort)
     say "fuzz: $fuzz_seconds s each, two at a time"
     [ -n "$targets" ] || result failed "fuzz: no target was built"
     printf '%s\n' $targets | xargs -P 2 -I TARGET \

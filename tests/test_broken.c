@@ -1,7 +1,8 @@
-/* Broken recordings: each gives one sentence on standard error and exit code 1, and nothing else.
+/* Broken recordings: each gives one sentence on standard error and exit code 1, nothing else.
  *
- * broken/expected.txt lists the files and what the sentence about each must contain.  Files that are
- * large once unpacked are made here.  Whatever happens must happen within SECONDS and 1 GB. */
+ * broken/expected.txt lists the files and what the sentence about each must contain.  Files
+ * that are large once unpacked are made here.  All must be over within SECONDS and 1 GiB of
+ * memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -51,10 +52,10 @@ static void take(const char *path, char *text)
 
 static void become(const char *const *words)
 {
-    alarm(SECONDS); /* outlives exec */
+    alarm(SECONDS);   /* outlives exec */
 #ifdef MEMORY_LIMITED /* sanitizers reserve more addresses than there is memory */
     const struct rlimit twice = {2048L * KIB_MAX, 2048L * KIB_MAX};
-    setrlimit(RLIMIT_AS, &twice); /* so that the machine survives what check_memory will report */
+    setrlimit(RLIMIT_AS, &twice); /* the machine survives what check_memory will report */
 #endif
     const int out = open(said_out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     const int err = open(said_err, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -89,7 +90,7 @@ static void check_memory(const char *file)
     if (usage.ru_maxrss > largest) largest = usage.ru_maxrss;
 }
 
-/* ---- one sentence -------------------------------------------------------------------------------- */
+/* ---- one sentence ------------------------------------------------------------------------ */
 
 static bool is_sentence(const char *text)
 {
@@ -107,12 +108,14 @@ static void check_sentence(const char *file, const char *command, const outcome 
         TEST_FAIL("%s: %s exits with %d, expected 1\n%s", file, command, got->exit, got->err);
     if (*got->out) TEST_FAIL("%s: %s prints results\n%s", file, command, got->out);
     if (!is_sentence(got->err))
-        TEST_FAIL("%s: %s says\n%s\nexpected one line, 'memreuse: ...'", file, command, got->err);
+        TEST_FAIL("%s: %s says\n%s\nexpected one line, 'memreuse: ...'", file, command,
+                  got->err);
     const char *at = got->err;
     for (int i = 0; i < n; i++) {
         const char *found = strstr(at, parts[i]);
         if (!found)
-            TEST_FAIL("%s: %s says\n  %s  expected '%s' in it", file, command, got->err, parts[i]);
+            TEST_FAIL("%s: %s says\n  %s  expected '%s' in it", file, command, got->err,
+                      parts[i]);
         else at = found + strlen(parts[i]);
     }
 }
@@ -120,8 +123,8 @@ static void check_sentence(const char *file, const char *command, const outcome 
 static void check_unbroken(const char *file, const char *command, const outcome *got)
 {
     if (got->exit != 0 || *got->err)
-        TEST_FAIL("%s: %s exits with %d, expected the unbroken file to be fine\n%s", file, command,
-                  got->exit, got->err);
+        TEST_FAIL("%s: %s exits with %d, expected the unbroken file to be fine\n%s", file,
+                  command, got->exit, got->err);
 }
 
 static void check_nothing_written(const char *file)
@@ -132,7 +135,8 @@ static void check_nothing_written(const char *file)
 }
 
 /* `options` is one option and its value, or "". */
-static void check_file(const char *file, const char *path, char *options, char *const *parts, int n)
+static void check_file(const char *file, const char *path, char *options, char *const *parts,
+                       int n)
 {
     char *value = strchr(options, ' ');
     if (value) *value++ = '\0';
@@ -152,7 +156,7 @@ static void check_file(const char *file, const char *path, char *options, char *
     check_memory(file);
 }
 
-/* ---- the files of the corpus ----------------------------------------------------------------------- */
+/* ---- the files of the corpus ------------------------------------------------------------- */
 
 /* Cuts the line at " | " in place. */
 static int split(char *line, char **parts)
@@ -193,7 +197,7 @@ TEST(every_broken_file_gets_one_sentence)
     CHECK(files >= 60);
 }
 
-/* ---- files that cannot be read ----------------------------------------------------------------------- */
+/* ---- files that cannot be read ----------------------------------------------------------- */
 
 static void check_path(const char *path, char *said)
 {
@@ -222,16 +226,19 @@ TEST(a_file_without_permission_is_said_so)
     remove(path);
 }
 
-/* ---- bombs --------------------------------------------------------------------------------------------- */
+/* ---- bombs ------------------------------------------------------------------------------- */
 
 #define REPEATED ((size_t)1 << 20)
 
 static size_t pack_gzip(const void *data, size_t n, unsigned char *out, size_t room)
 {
-    z_stream z = {.next_in = (z_const Bytef *)(uintptr_t)data, .avail_in = (uInt)n,
-                  .next_out = out, .avail_out = (uInt)room};
+    z_stream z = {.next_in = (z_const Bytef *)(uintptr_t)data,
+                  .avail_in = (uInt)n,
+                  .next_out = out,
+                  .avail_out = (uInt)room};
     const int with_gzip_header = 16 + MAX_WBITS, usual_memory = 8;
-    if (deflateInit2(&z, 9, Z_DEFLATED, with_gzip_header, usual_memory, Z_DEFAULT_STRATEGY) != Z_OK)
+    if (deflateInit2(&z, 9, Z_DEFLATED, with_gzip_header, usual_memory, Z_DEFAULT_STRATEGY)
+        != Z_OK)
         return 0;
     deflate(&z, Z_FINISH);
     deflateEnd(&z);
@@ -245,8 +252,8 @@ static size_t pack_zstd(const void *data, size_t n, unsigned char *out, size_t r
 
 typedef size_t packer(const void *data, size_t n, unsigned char *out, size_t room);
 
-/* `begin`, then `unit` again and again, `mib` MiB of it: members of a gzip file follow each other as
- * if they were one, so only one of them has to be made.  zstd knows the same. */
+/* `begin`, then `mib` MiB of `unit` again and again: members of a gzip file follow each other
+ * as if they were one, so only one of them has to be made.  zstd knows the same. */
 static bool write_bomb(int mib, packer *pack, const char *begin, size_t begins,
                        const char *unit, size_t units)
 {
@@ -262,13 +269,13 @@ static bool write_bomb(int mib, packer *pack, const char *begin, size_t begins,
     return fclose(file) == 0;
 }
 
-#define BOMB(mib, pack, begin, unit, ...)                                                     \
-    do {                                                                                      \
-        char *parts[] = {__VA_ARGS__}, no_options[] = "";                                     \
-        CHECK(write_bomb(mib, pack, begin, sizeof(begin) - 1, unit, sizeof(unit) - 1));       \
-        check_file("bomb of " #unit " behind " #begin, "bomb", no_options, parts,             \
-                   (int)(sizeof parts / sizeof *parts));                                      \
-        remove("bomb");                                                                       \
+#define BOMB(mib, pack, begin, unit, ...)                                                      \
+    do {                                                                                       \
+        char *parts[] = {__VA_ARGS__}, no_options[] = "";                                      \
+        CHECK(write_bomb(mib, pack, begin, sizeof(begin) - 1, unit, sizeof(unit) - 1));        \
+        check_file("bomb of " #unit " behind " #begin, "bomb", no_options, parts,              \
+                   (int)(sizeof parts / sizeof *parts));                                       \
+        remove("bomb");                                                                        \
     } while (0)
 
 #define SEGMENTS "\x80\x04}(\x8c\x08segments" /* a pickle up to the list of segments */

@@ -8,7 +8,8 @@ trap 'rm -f "$one" "$many"' EXIT
 failures=0
 for trace in "$folder"/*.csv; do
     for option in "" --fit; do
-        "$memreuse" compare "$trace" $option --format csv -j 1 >"$one" || failures=$((failures + 1))
+        "$memreuse" compare "$trace" $option --format csv -j 1 >"$one" \
+            || failures=$((failures + 1))
         for jobs in 2 8; do
             "$memreuse" compare "$trace" $option --format csv -j "$jobs" >"$many" \
                 || failures=$((failures + 1))

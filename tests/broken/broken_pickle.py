@@ -104,7 +104,8 @@ def make(corpus):
 
 def ends(corpus):
     """Cut at every kind of place."""
-    whole = snapshot(LIST + b"\x8a\x08" + b"\x01" * 8 + APPEND + b"X\x04\x00\x00\x00abcd" + APPEND)
+    whole = snapshot(LIST + b"\x8a\x08" + b"\x01" * 8 + APPEND
+                     + b"X\x04\x00\x00\x00abcd" + APPEND)
     places = [("proto", 2), ("dict", 3), ("key-length", whole.index(b"\x8c") + 1),
               ("key", whole.index(b"segm") + 4), ("value", whole.index(b"]")),
               ("long-length", whole.index(b"\x8a") + 1), ("long", whole.index(b"\x8a") + 5),
@@ -167,7 +168,8 @@ def not_pickles(corpus):
     corpus.add("other-dict.pickle", PROTO + DICT + text("state_dict") + DICT + SETITEM + STOP,
                "expected")
     corpus.add("other-snapshot.json", '{"segments": [], "device_traces": [[]]}\n', "expected")
-    corpus.add("other-page.html", "<!DOCTYPE html>\n<html><body>memory</body></html>\n", "expected")
+    corpus.add("other-page.html", "<!DOCTYPE html>\n<html><body>memory</body></html>\n",
+               "expected")
     corpus.add("other-prose.txt", "Dear all,\n\nthe snapshot is attached.\n", "expected")
     corpus.add("other-png.png", b"\x89PNG\r\n\x1a\n" + bytes(32), "expected")
     corpus.add("other-elf", b"\x7fELF\x02\x01\x01" + bytes(57), "expected")

@@ -42,7 +42,8 @@ SIMRD = [
     {"INSTRUCTION": "MEMORY", "NAME": "x2", "MEMORY": "4096"},
     {"INSTRUCTION": "ALIAS", "NAME": "x2", "ALIAS": "-1"},
     {"INSTRUCTION": "COPY", "DST": "x3", "SRC": "x2"},
-    {"INSTRUCTION": "MUTATE", "NAME": "add_", "ARGS": ["x2", "x1"], "MUTATE": [0], "TIME": "500"},
+    {"INSTRUCTION": "MUTATE", "NAME": "add_", "ARGS": ["x2", "x1"], "MUTATE": [0],
+     "TIME": "500"},
     {"INSTRUCTION": "RELEASE", "NAME": "x2"},
     {"INSTRUCTION": "RELEASE", "NAME": "x3"},
 ]
@@ -121,15 +122,16 @@ def simrd(corpus):
                                 separators=(",", ":"), sort_keys=True)
         changed[number - 1] = change
         corpus.add(f"simrd-{name}.log", "\n".join(changed) + "\n", *parts)
-    corpus.add("simrd-not-utf8.log", "\n".join(lines).encode().replace(b'"x3"', b'"\xff\xfe\x03"'),
-               ":7:")
+    corpus.add("simrd-not-utf8.log",
+               "\n".join(lines).encode().replace(b'"x3"', b'"\xff\xfe\x03"'), ":7:")
     corpus.add("simrd-memory-overflow.log",
                "\n".join(lines).replace('"4096"', '"18446744073709551615"'),
                "18446744073709551615", "expected")
     corpus.add("simrd-start-only.log", lines[0] + "\n", "expected")
     for name, begin, end in (("deep", "[", "]"), ("deep-objects", '{"A":', "}")):
         deep = lines[:8] + ['{"NAME":' + begin * 100000 + "1" + end * 100000 + "}"] + lines[9:]
-        corpus.add(f"simrd-{name}.log.gz", gzip.compress("\n".join(deep).encode(), mtime=0), ":9:")
+        corpus.add(f"simrd-{name}.log.gz", gzip.compress("\n".join(deep).encode(), mtime=0),
+                   ":9:")
 
 
 def zstd(data, window=0x58, magic=b"\x28\xb5\x2f\xfd", last=True):

@@ -98,8 +98,8 @@ FILES = [
     ("segment-late", "e.append(e.pop(0))", "segment"),
     ("segment-free-inside", "e.append(event('segment_free', SEGMENT + 4096, 2097152, 9))",
      "segment"),
-    ("segment-free-live", "e.append(event('segment_free', SEGMENT, SIZE, 9)); s['segments'] = []",
-     "segment"),
+    ("segment-free-live",
+     "e.append(event('segment_free', SEGMENT, SIZE, 9)); s['segments'] = []", "segment"),
     ("segment-size", "e[0]['size'] = 2097152", "segment"),
     ("segment-zero", "g['total_size'] = 0", "expected"),
     ("segment-negative", "g['total_size'] = -1", "total_size"),
@@ -110,7 +110,8 @@ FILES = [
     ("segment-device", "g['device'] = -3", "device"),
     ("segment-device-huge", "g['device'] = 1 << 40", "device"),
     ("segment-device-text", "g['device'] = 'cuda:0'", "device"),
-    ("segment-overlap", "s['segments'].append(dict(g, address=SEGMENT + 2097152))", "segment at 0x7f0000200000"),
+    ("segment-overlap", "s['segments'].append(dict(g, address=SEGMENT + 2097152))",
+     "segment at 0x7f0000200000"),
     ("segment-again", "s['segments'].append(dict(g))", "segment at 0x7f0000000000"),
     ("segment-pool", "g['segment_pool_id'] = 'main'", "segment_pool_id"),
     ("segment-pool-short", "g['segment_pool_id'] = (0,)", "segment_pool_id"),
@@ -142,8 +143,8 @@ FILES = [
 def make(corpus):
     corpus.add("snapshot.pickle", pickle.dumps(good(), protocol=4), "ok")
     for protocol in (0, 1, 2, 3, 5):
-        corpus.add(f"snapshot-protocol-{protocol}.pickle", pickle.dumps(good(), protocol=protocol),
-                   "ok")
+        corpus.add(f"snapshot-protocol-{protocol}.pickle",
+                   pickle.dumps(good(), protocol=protocol), "ok")
     for name, statement, *parts in FILES:
         s = copy.deepcopy(good())
         g = s["segments"][0]

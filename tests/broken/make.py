@@ -1,9 +1,9 @@
-"""Makes the broken files of this folder again: python3 make.py, with nothing but the standard library.
+"""Makes the broken files of this folder again: python3 make.py, with the standard library alone.
 
-Each file is broken in one way.  files/ holds them; expected.txt says in one line each how they are
-read and what the sentence about them must contain.  Both are kept in the tree, so that tests
-need no Python.  Lines whose words are "ok" are the unbroken ones that the others were made from: a
-test that refused those too would show nothing.
+Each file is broken in one way.  files/ holds them; expected.txt says in one line each how they
+are read and what the sentence about them must contain.  Both are kept in the tree, so that
+tests need no Python.  Lines whose words are "ok" are the unbroken ones that the others were made
+from: a test that refused those too would show nothing.
 """
 import os
 import shutil

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Fuzzes one reader: run_one.sh BUILD TARGET SECONDS RESULTS.  Begins with the broken files and the tiny
-# traces; what it finds on its way is kept in the build folder, so a second run begins further on.
+# Fuzzes one reader: run_one.sh BUILD TARGET SECONDS RESULTS.  Begins with the broken files and
+# the tiny traces; what it finds on its way is kept in the build folder, so that a second run
+# begins further on.
 set -u
 
 build=$1 target=${2##*/} seconds=$3 results=$4

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Who may include whom: includes.sh ROOT.  A header includes only headers to its left in this line, which
-# is also the order to read them in.  A source file counts as the header it belongs to.
+# Who may include whom: includes.sh ROOT.  A header includes only headers to its left in this
+# line, which is also the order to read them in.  A source file counts as the header it belongs to.
 order="base memory device ranges param source sink names lines csv_reader trace history trace_check
        trace_rows trace_cells trace_row_writer trace_csv schedule placement strategy spec backend
        metrics evaluate"
-reader_may="base memory ranges source sink names lines csv_reader trace history trace_check trace_csv format"
+reader_may="base memory ranges source sink names lines csv_reader trace history trace_check
+            trace_csv format"
 strategy_may="strategy"
 
 cd "$1" || exit 2
@@ -26,7 +27,7 @@ unit_of()
     echo "$unit"
 }
 
-# ---- sim: knows nothing but itself, and points left ---------------------------------------------
+# ---- sim: knows nothing but itself, and points left ------------------------------------------
 for header in sim/*.h; do
     name=$(basename "$header" .h)
     has "$order" "$name" || complain "$header: is not in the order of headers in $0"
@@ -41,7 +42,7 @@ for file in sim/*.h sim/*.c; do
     done
 done
 
-# ---- strategies and readers: their one header, and parts in a folder beside them -------------------
+# ---- strategies and readers: their one header, and parts in a folder beside them -------------
 parts_of() { find "$1" -mindepth 2 -name '*.h' -exec basename {} .h \;; }
 
 for family in strategies/*/; do
@@ -66,7 +67,7 @@ for file in $(find traces/formats -name '*.[ch]'); do
     done
 done
 
-# ---- other people's libraries, each in one place --------------------------------------------------
+# ---- other people's libraries, each in one place ---------------------------------------------
 only_in() # HEADER FILES...
 {
     header=$1

@@ -1,7 +1,8 @@
 #!/bin/sh
 # No state outside of arguments: no_globals.sh ROOT LIBRARY...  Nothing in the libraries may be
-# writable.  What they export begins with mr_, or with the name of the folder of parts it stands in;
-# a strategy or a reader of recordings, being a line of a .def file, exports its descriptor alone.
+# writable.  What they export begins with mr_, or as the name of its file does (c10_tree.c:
+# c10_); a strategy or a reader of recordings, being a line of a .def file, exports its
+# descriptor alone.
 root=$1
 shift
 failures=$(mktemp) || exit 2

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Only bench/ prints or exits: quiet.sh ROOT.  Two exceptions: the arena aborts when the host has no
-# memory left (sim/base.c), and a sink or a source may be a standard stream.
+# Only bench/ prints or exits: quiet.sh ROOT.  One exception: the arena aborts when the host has
+# no memory left (sim/base.c).
 cd "$1" || exit 2
 failures=$(mktemp) || exit 2
 trap 'rm -f "$failures"' EXIT
