@@ -65,6 +65,8 @@ class Output:
         m = TRACE.match(line)
         if m:
             self.trace.append(self.entry(m))
+        elif line[:1].isdigit():
+            self.segments = []  # an operation: what was seen before is old
         m = CONF.match(line)
         if m:
             self.text = m[1]
