@@ -149,6 +149,7 @@ TEST(texts_of_all_kinds)
     FAILS("Shi\n.", "0", "quotes");
     FAILS("S'\\q'\n.", "0", "escape");
     FAILS("V\\u12\n.", "0", "escape");
+    MAKES("V\n.", "the text ''");
 }
 
 TEST(bytes_are_passed_over)
@@ -212,7 +213,7 @@ TEST(the_memo_in_every_way)
     MAKES("](]q\x00K\x01" "a0K\x05q\x00h\x00" "e.", "[5, 5]");
 }
 
-/* Picklers write the same empty list into a dict and, before that is complete, into its items. */
+/* Picklers write the same empty list into a dict and, before it is complete, into its items. */
 TEST(a_list_may_be_used_again_before_anything_took_it_in)
 {
     MAKES("}(\x8c\x01" "a]\x94\x8c\x01" "b](h\x00h\x00" "eu.", "{a: [], b: [[], []]}");

@@ -70,7 +70,8 @@ static void segments(doc *d)
     put(d, "asS'segments'\n(l");
 }
 
-static void segment_of(doc *d, uint32_t device, uint64_t address, uint64_t bytes, bool expandable)
+static void segment_of(doc *d, uint32_t device, uint64_t address, uint64_t bytes,
+                       bool expandable)
 {
     put(d, "(d");
     key(d, "device", device);
@@ -151,8 +152,8 @@ static const char *pieces(mr_ctx *ctx, const mr_pieces *all)
     for (uint32_t i = 0; i < all->n; i++) {
         const mr_piece *p = &all->at[i];
         const char *who = p->storage == MR_NONE ? "." : mr_printf(ctx, "%u", p->storage);
-        text = mr_printf(ctx, "%s%s%u:%s%s@%" PRIx64 "+%" PRIx64, text, i ? " " : "", p->segment,
-                         who, p->pending ? "~" : "", p->offset, p->bytes);
+        text = mr_printf(ctx, "%s%s%u:%s%s@%" PRIx64 "+%" PRIx64, text, i ? " " : "",
+                         p->segment, who, p->pending ? "~" : "", p->offset, p->bytes);
     }
     return text;
 }
@@ -475,7 +476,7 @@ TEST(devices_have_histories_of_their_own)
     mr_ctx_clear(&ctx);
 }
 
-/* ---- what is wrong ----------------------------------------------------------------------- */
+/* ---- what is wrong --------------------------------------------------------------------- */
 
 /* One segment of 2 MiB, free at the end. */
 static void tail(doc *d)
@@ -547,7 +548,8 @@ TEST(events_that_are_no_events_are_refused)
     EVENTS_FAIL("event 0 of device 0 has no 'addr'",
                 put(&d, "(dS'action'\nS'alloc'\nsS'size'\nI5\nsa"));
     EVENTS_FAIL("has 'frames' = 7, expected a list of frames",
-                put(&d, "(dS'action'\nS'alloc'\nsS'addr'\nI1\nsS'size'\nI5\nsS'frames'\nI7\nsa"));
+                put(&d, "(dS'action'\nS'alloc'\nsS'addr'\nI1\nsS'size'\nI5\ns"
+                        "S'frames'\nI7\nsa"));
     EVENTS_FAIL("item 1 of device_traces[0] is of another kind",
                 event(&d, "alloc", 0x200000, 512), put(&d, "I7\na"));
 }
@@ -599,7 +601,7 @@ TEST(pickles_that_are_no_snapshot_are_refused)
     }
 }
 
-/* ---- versions ------------------------------------------------------------------------------ */
+/* ---- versions -------------------------------------------------------------------------- */
 
 TEST(blocks_of_2_0_have_a_history_in_place_of_an_address)
 {
@@ -644,8 +646,10 @@ TEST(annotations_and_metadata_become_marks)
     block(&d, 0x200600, 0x1ffa00, "inactive");
     end_segment(&d);
     put(&d, "sS'external_annotations'\n(l");
-    put(&d, "(dS'stage'\nS'END'\nsS'name'\nS'Optimizer.step#AdamW.step'\nsS'time_us'\nI1015\nsa");
-    put(&d, "(dS'stage'\nS'START'\nsS'name'\nS'Optimizer.step#AdamW.step'\nsS'time_us'\nI1005\nsa");
+    put(&d, "(dS'stage'\nS'END'\nsS'name'\nS'Optimizer.step#AdamW.step'\ns"
+            "S'time_us'\nI1015\nsa");
+    put(&d, "(dS'stage'\nS'START'\nsS'name'\nS'Optimizer.step#AdamW.step'\ns"
+            "S'time_us'\nI1005\nsa");
     put(&d, "(dS'stage'\nS'START'\nsS'name'\nS'load'\nsS'time_us'\nI990\nsa");
     end(&d);
     reads(&ctx, &d, &trace);
@@ -680,8 +684,8 @@ TEST(settings_are_told_as_in_the_environment)
     reads(&ctx, &d, &trace);
     CHECK_STR(trace.about[MR_ABOUT_allocator],
               "expandable_segments:True,max_split_size_mb:128,garbage_collection_threshold:0.8,"
-              "roundup_power2_divisions:[1:4,2:4,4:0,8:0,16:0,32:0,64:0,128:0,256:0,512:0,1024:0,"
-              "2048:0,4096:0,8192:0,16384:0,32768:0]");
+              "roundup_power2_divisions:[1:4,2:4,4:0,8:0,16:0,32:0,64:0,128:0,256:0,512:0,"
+              "1024:0,2048:0,4096:0,8192:0,16384:0,32768:0]");
     mr_ctx_clear(&ctx);
 }
 
@@ -734,7 +738,7 @@ TEST(a_ring_that_is_exactly_full_has_lost_its_beginning)
     mr_ctx_clear(&ctx);
 }
 
-/* ---- the referee of histories ------------------------------------------------------------------ */
+/* ---- the referee of histories ---------------------------------------------------------- */
 
 TEST(the_referee_sees_what_does_not_lead_to_the_end)
 {
@@ -755,7 +759,7 @@ TEST(the_referee_sees_what_does_not_lead_to_the_end)
     h.start.at[0].bytes += 512;
     h.cmds.at[0].block.offset -= 512;
     CHECK_EQ(mr_history_check(&ctx, &trace, &h), MR_EINPUT);
-    CHECK_HAS(ctx.failure.text, "command 0 of the history of device 0 puts a block where another");
+    CHECK_HAS(ctx.failure.text, "command 0 of the history of device 0 puts a block where");
     h.cmds.at[0].block.offset += 512;
     h.cmds.at[1].block.offset += 512;
     CHECK_EQ(mr_history_check(&ctx, &trace, &h), MR_EINPUT);
@@ -763,7 +767,7 @@ TEST(the_referee_sees_what_does_not_lead_to_the_end)
     mr_ctx_clear(&ctx);
 }
 
-/* ---- real recordings ---------------------------------------------------------------------------- */
+/* ---- real recordings ------------------------------------------------------------------- */
 
 typedef struct expected {
     const char *file;

@@ -96,7 +96,7 @@ mr_status mr_line_index(mr_pickle *pickle, uint64_t *index)
 
 static char *scratch(mr_pickle *pickle, uint32_t bytes)
 {
-    MR_RESERVE_N(pickle->ctx, &pickle->scratch, bytes);
+    MR_RESERVE_N(pickle->ctx, &pickle->scratch, bytes + 1); /* never NULL */
     return pickle->scratch.at;
 }
 
