@@ -10,7 +10,7 @@ files()
     if [ -e .git ] && command -v git >/dev/null; then
         git ls-files
     else
-        find . -type f ! -path './build*' | sed 's|^\./||'
+        find . -type f ! -path './build*' ! -path './.git/*' | sed 's|^\./||'
     fi
 }
 # Data of tests is named after what it shows, once per version or kind.
