@@ -78,11 +78,10 @@ void *mr_alloc_n(mr_ctx *ctx, size_t n, size_t size)
     return mr_alloc(ctx, n * size);
 }
 
-static void *grow_large(mr_ctx *ctx, void *at, size_t old, size_t bytes)
+static void *grow_large(mr_ctx *ctx, void *at, size_t bytes)
 {
     mr_chunk *chunk = (mr_chunk *)(void *)((unsigned char *)at - offsetof(mr_chunk, data));
     chunk = or_abort(realloc(chunk, sizeof(mr_chunk) + bytes));
-    memset(chunk->data + old, 0, bytes - old);
     chunk->used = chunk->size = bytes;
     if (chunk->older) chunk->older->newer = chunk;
     if (chunk->newer) chunk->newer->older = chunk;
@@ -98,7 +97,7 @@ void *mr_grow(mr_ctx *ctx, void *at, uint32_t *cap, uint32_t want, size_t size)
     const size_t old = (*cap * size + ALIGN - 1) / ALIGN * ALIGN;
     const size_t bytes = (room * size + ALIGN - 1) / ALIGN * ALIGN;
     *cap = room;
-    if (at && old >= LARGE) return grow_large(ctx, at, old, bytes);
+    if (at && old >= LARGE) return grow_large(ctx, at, bytes);
     void *copy = mr_alloc(ctx, bytes);
     if (at) memcpy(copy, at, old);
     return copy;

@@ -106,7 +106,8 @@ void mr_progress(mr_ctx *ctx, const char *what, double part);
     ((void)((vec)->cap < (want)      \
             && ((vec)->at = mr_grow(ctx, (vec)->at, &(vec)->cap, want, sizeof *(vec)->at))))
 
-/* Returns a copy of the array with room for at least `want` elements of `size` bytes. */
+/* Returns a copy of the array with room for at least `want` elements of `size` bytes.  What is
+ * beyond the old ones is not zeroed: a large array would be touched twice. */
 void *mr_grow(mr_ctx *ctx, void *at, uint32_t *cap, uint32_t want, size_t size);
 
 #endif
