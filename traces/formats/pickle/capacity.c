@@ -70,12 +70,21 @@ static uint64_t taken(const mr_device_events *device, uint32_t a)
     return sum;
 }
 
+/* Older versions do not tell their settings, but show what they hold. */
+static bool expands(const mr_device_events *device)
+{
+    if (device->options->expandable || device->classes.n) return true;
+    for (uint32_t a = 0; a < device->acts.n; a++)
+        if (device->at[device->acts.at[a].event].action == MR_RAW_segment_map) return true;
+    return false;
+}
+
 /* What an oom could not get, at most. */
 static uint64_t wanted(const mr_device_events *device, const mr_raw_event *e)
 {
     const mr_allocator_options *options = device->options;
     const uint64_t rounded = mr_rounded_request(options, e->size);
-    if (!options->expandable) return mr_segment_request(options, rounded);
+    if (!expands(device)) return mr_segment_request(options, rounded);
     return up(rounded, rounded <= MR_SMALL_MAX ? MR_SMALL_SEGMENT : options->large_segment);
 }
 
