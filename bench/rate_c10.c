@@ -1,9 +1,11 @@
-/* rate_c10 -- bare rate of the model of PyTorch's allocator: replays an event list without printing.
+/* rate_c10 -- bare rate of the model of PyTorch's allocator: replays an event list without
+ * printing.
  *
- *     rate_c10 EVENTS N [VERSION]    EVENTS holds lines "a SLOT BYTES" and "f SLOT 0"; N repetitions
+ *     rate_c10 EVENTS N [VERSION]    EVENTS holds lines "a SLOT BYTES" and "f SLOT 0"; N
+ * repetitions
  *
- * Two warm-up rounds go before.  Same input and output as tests/oracle/rate.cpp, which does it with the
- * real allocator, so that the two can be timed side by side.
+ * Two warm-up rounds go before.  Same input and output as tests/oracle/rate.cpp, which does it
+ * with the real allocator, so that the two can be timed side by side.
  */
 #include "c10.h"
 
@@ -79,8 +81,11 @@ static int run(mr_ctx *ctx, FILE *file, int times, c10_version version)
     }
     uint32_t *blocks = MR_NEW_N(ctx, uint32_t, top + 1);
     device d = {.next = UINT64_C(0x700000000000)};
-    const c10_device calls = {.self = &d, .total = capacity, .malloc = device_malloc,
-                              .free = device_free, .available = device_available};
+    const c10_device calls = {.self = &d,
+                              .total = capacity,
+                              .malloc = device_malloc,
+                              .free = device_free,
+                              .available = device_available};
     c10_allocator *a = c10_new(ctx, &calls, version, NULL);
     for (int i = 0; i < 2; i++) replay(a, events.at, events.n, blocks);
     const double start = now();
@@ -93,7 +98,8 @@ static int run(mr_ctx *ctx, FILE *file, int times, c10_version version)
 int main(int argc, char **argv)
 {
     c10_version version = C10_NEWEST;
-    const bool versioned = argc == 4 && sscanf(argv[3], "%u.%u", &version.major, &version.minor) == 2;
+    const bool versioned =
+        argc == 4 && sscanf(argv[3], "%u.%u", &version.major, &version.minor) == 2;
     if (argc != 3 && !versioned) {
         fprintf(stderr, "usage: rate_c10 EVENTS N [VERSION]\n");
         return 2;

@@ -1,6 +1,6 @@
 /* The model of PyTorch's allocator, where scripts for the real one (tests/oracle) do not reach:
- * options and their refusals, rounding at its borders, states that are taken over, and large free
- * sets against a search without any order. */
+ * options and their refusals, rounding at its borders, states that are taken over, and large
+ * free sets against a search without any order. */
 #include "c10.h"
 #include "test.h"
 
@@ -8,7 +8,7 @@
 
 static const c10_version oldest = {2, 0}, old = {2, 4}, middle = {2, 6}, newest = {2, 15};
 
-/* ---- a device that hands out ascending addresses ------------------------------------------- */
+/* ---- a device that hands out ascending addresses ---------------------------------------- */
 
 typedef struct device {
     uint64_t capacity, used, next;
@@ -95,10 +95,18 @@ static void start(world *w, c10_version version, const char *conf)
 {
     *w = (world){.device = {.capacity = 8 * MR_GIB, .next = 64 * MR_GIB}};
     const c10_device calls = {
-        .self = &w->device, .total = w->device.capacity, .malloc = device_malloc,
-        .free = device_free, .reserve = device_reserve, .unreserve = device_unreserve,
-        .map = device_map, .unmap = device_unmap, .available = device_available,
-        .record = device_record, .done = device_done, .synchronize = device_synchronize,
+        .self = &w->device,
+        .total = w->device.capacity,
+        .malloc = device_malloc,
+        .free = device_free,
+        .reserve = device_reserve,
+        .unreserve = device_unreserve,
+        .map = device_map,
+        .unmap = device_unmap,
+        .available = device_available,
+        .record = device_record,
+        .done = device_done,
+        .synchronize = device_synchronize,
     };
     c10_options options;
     c10_options_init(&options, version);
@@ -118,7 +126,7 @@ static c10_lease request(world *w, uint64_t bytes, uint32_t stream)
     return lease;
 }
 
-/* ---- options -------------------------------------------------------------------------------- */
+/* ---- options ---------------------------------------------------------------------------- */
 
 static const char *refusal(mr_ctx *ctx, c10_version version, const char *text)
 {
@@ -136,12 +144,14 @@ TEST(a_refused_option_says_what_its_release_says_and_what_was_found)
     CHECK_STR(refusal(&ctx, newest, "max_split_size_mb:19"),
               "CachingAllocator option max_split_size_mb too small, must be >= 20; found 19");
     CHECK_STR(refusal(&ctx, newest, "max_split_size_mb:20"), "");
-    CHECK_STR(refusal(&ctx, old, "max_spilt_size_mb:128"),
-              "Unrecognized CachingAllocator option: max_spilt_size_mb; this release has no such "
-              "option");
-    CHECK_STR(refusal(&ctx, newest, "max_spilt_size_mb:128"),
-              "Unrecognized key 'max_spilt_size_mb' in Accelerator allocator config; this release "
-              "has no such option");
+    CHECK_STR(
+        refusal(&ctx, old, "max_spilt_size_mb:128"),
+        "Unrecognized CachingAllocator option: max_spilt_size_mb; this release has no such "
+        "option");
+    CHECK_STR(
+        refusal(&ctx, newest, "max_spilt_size_mb:128"),
+        "Unrecognized key 'max_spilt_size_mb' in Accelerator allocator config; this release "
+        "has no such option");
     CHECK_HAS(refusal(&ctx, old, "expandable_segments:true"), "True/False");
     CHECK_HAS(refusal(&ctx, old, "roundup_power2_divisions:[256:1,512:2"), "expected ,");
     CHECK_HAS(refusal(&ctx, newest, "garbage_collection_threshold:1"), "set it in (0.0, 1.0)");
@@ -157,7 +167,8 @@ TEST(an_option_is_unknown_before_the_release_that_brought_it)
     CHECK_STR(refusal(&ctx, middle, "max_non_split_rounding_mb:30"), "");
     CHECK_HAS(refusal(&ctx, (c10_version){2, 10}, "large_segment_size_mb:40"), "Unrecognized");
     CHECK_STR(refusal(&ctx, (c10_version){2, 11}, "large_segment_size_mb:40"), "");
-    CHECK_HAS(refusal(&ctx, (c10_version){2, 11}, "throw_on_cudamalloc_oom:True"), "Unrecognized");
+    CHECK_HAS(refusal(&ctx, (c10_version){2, 11}, "throw_on_cudamalloc_oom:True"),
+              "Unrecognized");
     CHECK_STR(refusal(&ctx, (c10_version){2, 12}, "throw_on_cudamalloc_oom:True"), "");
     mr_ctx_clear(&ctx);
 }
@@ -170,7 +181,8 @@ TEST(blanks_in_options_are_ignored_and_numbers_end_at_the_first_letter)
     const char *text = " max_split_size_mb : 128MB , garbage_collection_threshold:0.8";
     CHECK_EQ(c10_options_parse(&ctx, newest, text, &options), MR_OK);
     CHECK_EQ(options.max_split_size, 128 * MR_MIB);
-    CHECK(options.garbage_collection_threshold > 0.79 && options.garbage_collection_threshold < 0.81);
+    CHECK(options.garbage_collection_threshold > 0.79
+          && options.garbage_collection_threshold < 0.81);
     mr_ctx_clear(&ctx);
 }
 
@@ -179,8 +191,10 @@ TEST(another_text_resets_some_options_and_keeps_others)
     mr_ctx ctx = {0};
     c10_options options;
     c10_options_init(&options, newest);
-    c10_options_parse(&ctx, newest, "max_split_size_mb:64,expandable_segments:True,"
-                      "large_segment_size_mb:40,max_non_split_rounding_mb:60", &options);
+    c10_options_parse(&ctx, newest,
+                      "max_split_size_mb:64,expandable_segments:True,"
+                      "large_segment_size_mb:40,max_non_split_rounding_mb:60",
+                      &options);
     CHECK_EQ(options.max_non_split_rounding, 60 * MR_MIB);
     CHECK_EQ(c10_options_parse(&ctx, newest, "", &options), MR_OK);
     CHECK_EQ(options.max_split_size, C10_UNLIMITED);
@@ -206,7 +220,7 @@ TEST(the_rest_of_a_division_list_overwrites_the_last_interval_before_2_9_only)
     mr_ctx_clear(&ctx);
 }
 
-/* ---- sizes ---------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------ */
 
 static uint64_t taken(c10_version version, const char *conf, uint64_t bytes)
 {
@@ -235,7 +249,8 @@ TEST(sizes_are_rounded_up_to_512_or_to_divisions_of_a_power_of_two)
         {"roundup_power2_divisions:4", 700000, 786432},
         {"roundup_power2_divisions:8", 700000, 720896},
         {"roundup_power2_divisions:1", 1500, 1536},
-        {"roundup_power2_divisions:[1:2,2:8]", 600000, 786432}, /* below 2 MiB the first entry */
+        {"roundup_power2_divisions:[1:2,2:8]", 600000,
+         786432}, /* below 2 MiB the first entry */
         {"roundup_power2_divisions:2", 536870913, 805306368},
     };
     for (size_t i = 0; i < MR_COUNT(table); i++)
@@ -283,7 +298,8 @@ TEST(a_memory_fraction_lies_between_zero_and_one)
     end(&w);
 }
 
-/* ---- best fit in large sets ------------------------------------------------------------------ */
+/* ---- best fit in large sets
+ * ------------------------------------------------------------------ */
 
 /* The block the rule names, found by looking at every one. */
 static uint64_t best_by_looking(world *w, uint64_t size, bool oldest_first)
@@ -341,12 +357,15 @@ TEST(among_thousands_of_free_blocks_the_best_fit_is_found)
     churn(newest, 40);
 }
 
-/* ---- taking over ----------------------------------------------------------------------------- */
+/* ---- taking over
+ * ----------------------------------------------------------------------------- */
 
 static void add_piece(mr_ctx *ctx, c10_segment *s, uint64_t size, c10_state state)
 {
-    const c10_piece piece = {.address = s->address + s->total, .size = size,
-                             .requested = state == C10_INACTIVE ? 0 : size, .state = state};
+    const c10_piece piece = {.address = s->address + s->total,
+                             .size = size,
+                             .requested = state == C10_INACTIVE ? 0 : size,
+                             .state = state};
     MR_PUSH(ctx, &s->pieces, piece);
     s->total += size;
 }

@@ -15,10 +15,14 @@ static uint64_t parse_bytes(const char *text)
     char *end;
     const double n = strtod(text, &end);
     switch (*end) {
-    case 'k': case 'K': return (uint64_t)(n * (double)MR_KIB);
-    case 'm': case 'M': return (uint64_t)(n * (double)MR_MIB);
-    case 'g': case 'G': return (uint64_t)(n * (double)MR_GIB);
-    case 't': case 'T': return (uint64_t)(n * 1024 * (double)MR_GIB);
+    case 'k':
+    case 'K': return (uint64_t)(n * (double)MR_KIB);
+    case 'm':
+    case 'M': return (uint64_t)(n * (double)MR_MIB);
+    case 'g':
+    case 'G': return (uint64_t)(n * (double)MR_GIB);
+    case 't':
+    case 'T': return (uint64_t)(n * 1024 * (double)MR_GIB);
     default: return (uint64_t)n;
     }
 }
@@ -37,8 +41,9 @@ void fake_device_init(fake_device *fake, mr_ctx *ctx)
     fake->used = fake->external = parse_bytes(setting("FAKECUDA_EXTERNAL", "0"));
     fake->manual = !strcmp(setting("FAKECUDA_EVENTS", ""), "manual");
     fake->free_syncs = atoi(setting("FAKECUDA_FREE_SYNCS", "1")) != 0;
-    fake->policy = !strcmp(policy, "bump") ? FAKE_BUMP
-                   : !strcmp(policy, "topdown") ? FAKE_TOP_DOWN : FAKE_FIRST_FIT;
+    fake->policy = !strcmp(policy, "bump")      ? FAKE_BUMP
+                   : !strcmp(policy, "topdown") ? FAKE_TOP_DOWN
+                                                : FAKE_FIRST_FIT;
 }
 
 static uint64_t up(uint64_t n, uint64_t unit)
@@ -46,7 +51,7 @@ static uint64_t up(uint64_t n, uint64_t unit)
     return (n + unit - 1) / unit * unit;
 }
 
-/* ---- ranges --------------------------------------------------------------------------------- */
+/* ---- ranges ----------------------------------------------------------------------------- */
 
 static uint32_t lower(const fake_ranges *ranges, uint64_t address)
 {
@@ -103,7 +108,7 @@ static uint64_t highest_hole(const fake_ranges *ranges, uint64_t base, uint64_t 
     return at >= base ? at : 0;
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ----------------------------------------------------------------------------- */
 
 static bool charge(fake_device *fake, uint64_t bytes)
 {
@@ -180,7 +185,7 @@ static uint64_t fake_available(void *self)
     return fake->total > fake->used ? fake->total - fake->used : 0;
 }
 
-/* ---- streams -------------------------------------------------------------------------------- */
+/* ---- streams ---------------------------------------------------------------------------- */
 
 static fake_stream *stream_at(fake_device *fake, uint32_t stream)
 {
@@ -219,10 +224,19 @@ static void fake_trace(void *self, c10_action action, uint64_t address, uint64_t
 c10_device fake_device_calls(fake_device *fake)
 {
     return (c10_device){
-        .self = fake, .total = fake->total, .malloc = fake_malloc, .free = fake_free,
-        .reserve = fake_reserve, .unreserve = fake_unreserve, .map = fake_map,
-        .unmap = fake_unmap, .available = fake_available, .record = fake_record,
-        .done = fake_done, .synchronize = fake_synchronize, .trace = fake_trace,
+        .self = fake,
+        .total = fake->total,
+        .malloc = fake_malloc,
+        .free = fake_free,
+        .reserve = fake_reserve,
+        .unreserve = fake_unreserve,
+        .map = fake_map,
+        .unmap = fake_unmap,
+        .available = fake_available,
+        .record = fake_record,
+        .done = fake_done,
+        .synchronize = fake_synchronize,
+        .trace = fake_trace,
     };
 }
 
@@ -235,8 +249,8 @@ void fake_device_external(fake_device *fake, uint64_t bytes)
 void fake_device_advance(fake_device *fake, uint32_t stream, uint64_t items)
 {
     fake_stream *s = stream_at(fake, stream);
-    s->completed = items && s->completed + items < s->submitted ? s->completed + items
-                                                                : s->submitted;
+    s->completed =
+        items && s->completed + items < s->submitted ? s->completed + items : s->submitted;
 }
 
 void fake_device_sync(fake_device *fake)

@@ -3,10 +3,11 @@
  *     ops_run [--version V] [--adopt N] SCRIPT        "-" reads standard input
  *
  * The language and the output are those of ptdriver.cpp, which drives the real allocator, less
- * the lines about the device; so the two can be compared with diff.  The device is fake_device.c.
- * With --adopt N a second allocator takes over what the first holds before line N, or as soon as no
- * free is pending, and continues; only sums, peaks and numbers of calls may show it.  Scripts that
- * use pools or collect garbage are beyond that: holders and ages are not part of a snapshot.
+ * the lines about the device; so the two can be compared with diff.  The device is
+ * fake_device.c. With --adopt N a second allocator takes over what the first holds before line
+ * N, or as soon as no free is pending, and continues; only sums, peaks and numbers of calls may
+ * show it.  Scripts that use pools or collect garbage are beyond that: holders and ages are not
+ * part of a snapshot.
  */
 #include "fake_device.h"
 
@@ -37,7 +38,7 @@ typedef struct runner {
     char result[600];
 } runner;
 
-/* ---- blocks by name ------------------------------------------------------------------------- */
+/* ---- blocks by name --------------------------------------------------------------------- */
 
 static named *slot_for(named *names, uint32_t cap, const char *name)
 {
@@ -74,7 +75,7 @@ static const char *hex(mr_ctx *ctx, uint64_t n)
     return n ? mr_printf(ctx, "0x%" PRIx64, n) : "0";
 }
 
-/* ---- reports -------------------------------------------------------------------------------- */
+/* ---- reports ---------------------------------------------------------------------------- */
 
 static void print_totals(runner *r)
 {
@@ -90,7 +91,8 @@ static void print_totals(runner *r)
 static void print_stat(const char *name, const char *kind, c10_stat s)
 {
     printf("stat %s%s current=%" PRId64 " peak=%" PRId64 " allocated=%" PRId64 " freed=%" PRId64
-           "\n", name, kind, (int64_t)s.current, (int64_t)s.peak, (int64_t)s.allocated,
+           "\n",
+           name, kind, (int64_t)s.current, (int64_t)s.peak, (int64_t)s.allocated,
            (int64_t)s.freed);
 }
 
@@ -110,10 +112,12 @@ static void do_stats(runner *r)
     print_stat("oversize_allocations", "", s->oversize_allocations);
     print_stat("oversize_segments", "", s->oversize_segments);
     printf("stat num_alloc_retries=%" PRIu64 " num_ooms=%" PRIu64 " max_split_size=%" PRId64
-           " num_sync_all_streams=%" PRIu64 " num_device_alloc=%" PRIu64 " num_device_free=%" PRIu64,
-           s->num_alloc_retries, s->num_ooms, (int64_t)s->max_split_size, s->num_sync_all_streams,
-           s->num_device_alloc, s->num_device_free);
-    if (r->version.minor >= 12) printf(" num_oom_rejections=%" PRIu64 "\n", s->num_oom_rejections);
+           " num_sync_all_streams=%" PRIu64 " num_device_alloc=%" PRIu64
+           " num_device_free=%" PRIu64,
+           s->num_alloc_retries, s->num_ooms, (int64_t)s->max_split_size,
+           s->num_sync_all_streams, s->num_device_alloc, s->num_device_free);
+    if (r->version.minor >= 12)
+        printf(" num_oom_rejections=%" PRIu64 "\n", s->num_oom_rejections);
     else printf(" num_oom_rejections=-1\n"); /* it does not exist there */
     r->result[0] = 0;
 }
@@ -128,8 +132,9 @@ static void do_snapshot(runner *r)
         const c10_segment *s = &segments.at[i];
         printf("segment %s total=%" PRIu64 " allocated=%" PRIu64 " active=%" PRIu64
                " requested=%" PRIu64 " stream=%" PRIu32 " %s%s pool=0,%" PRIu64 "\n",
-               hex(&ctx, s->address), s->total, s->allocated, s->active, s->requested, s->stream,
-               s->large ? "large" : "small", s->expandable ? " expandable" : "", s->pool);
+               hex(&ctx, s->address), s->total, s->allocated, s->active, s->requested,
+               s->stream, s->large ? "large" : "small", s->expandable ? " expandable" : "",
+               s->pool);
         for (uint32_t k = 0; k < s->pieces.n; k++)
             printf("  block %s size=%" PRIu64 " requested=%" PRIu64 " %s\n",
                    hex(&ctx, s->pieces.at[k].address), s->pieces.at[k].size,
@@ -157,7 +162,7 @@ static void do_trace(runner *r)
     r->result[0] = 0;
 }
 
-/* ---- operations ----------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------- */
 
 static uint64_t number(const char *word)
 {
@@ -375,7 +380,7 @@ static const struct operation {
     {"quiet", do_quiet},
 };
 
-/* ---- the script ----------------------------------------------------------------------------- */
+/* ---- the script ------------------------------------------------------------------------- */
 
 static const struct operation *operation_named(const char *name)
 {
@@ -421,7 +426,7 @@ static mr_status start(runner *r, FILE *script)
     return status;
 }
 
-/* ---- taking over ---------------------------------------------------------------------------- */
+/* ---- taking over ------------------------------------------------------------------------ */
 
 static bool pending(const c10_segments *segments)
 {
@@ -439,7 +444,8 @@ static void rename_blocks(runner *r, const c10_segments *segments)
             const c10_segment *s = &segments->at[i];
             if (name->address < s->address || name->address - s->address >= s->total) continue;
             for (uint32_t k = 0; k < s->pieces.n; k++)
-                if (s->pieces.at[k].address == name->address) name->block = s->pieces.at[k].block;
+                if (s->pieces.at[k].address == name->address)
+                    name->block = s->pieces.at[k].block;
         }
     }
 }
@@ -501,7 +507,8 @@ int main(int argc, char **argv)
     const char *path = NULL;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--version") && i + 1 < argc) {
-            if (sscanf(argv[++i], "%u.%u", &r.version.major, &r.version.minor) != 2) return usage();
+            if (sscanf(argv[++i], "%u.%u", &r.version.major, &r.version.minor) != 2)
+                return usage();
         } else if (!strcmp(argv[i], "--adopt") && i + 1 < argc) {
             r.adopt_at = (unsigned)atoi(argv[++i]);
         } else if (path) {

@@ -2,8 +2,9 @@
  *
  * A faithful model: the same request sequence gives the same addresses, the same calls to the
  * device and the same statistics as the real allocator of the release named by `version`.
- * The rules are those of PyTorch's CUDACachingAllocator.cpp, releases 2.0 to 2.15; where
- * releases differ, tests/oracle/README.md says which differs how, and c10_quirks names each difference once.
+ * The rules are those of PyTorch's CUDACachingAllocator.cpp, releases 2.0 to 2.15; where they
+ * differ, tests/oracle/README.md says which differs how, and c10_quirks names each difference
+ * once.
  *
  *     pool (small | large, default or private)
  *       └─ stream ─► free set, ordered by (size, address)
@@ -21,7 +22,7 @@
 #define C10_STREAMS_MAX 65536
 #define C10_BLOCK_LIMIT ((uint64_t)2 << 40) /* bytes; no request of this size is served */
 
-/* ---- what it asks of CUDA ------------------------------------------------------------- */
+/* ---- what it asks of CUDA --------------------------------------------------------------- */
 
 /* Events of a trace, by the names of torch.cuda.memory._snapshot()["device_traces"]. */
 typedef enum c10_action {
@@ -43,7 +44,8 @@ typedef struct c10_device {
 
     /* cudaMalloc: false when the device is out of memory. */
     bool (*malloc)(void *self, uint64_t bytes, uint32_t stream, uint64_t *address);
-    void (*free)(void *self, uint64_t address, uint64_t bytes); /* cudaFree; waits for the device */
+    /* cudaFree; waits for the device. */
+    void (*free)(void *self, uint64_t address, uint64_t bytes);
 
     /* Virtual memory of expandable segments.  A page is one physical allocation. */
     uint64_t (*reserve)(void *self, uint64_t bytes, uint32_t stream);
@@ -53,8 +55,8 @@ typedef struct c10_device {
 
     uint64_t (*available)(void *self); /* free memory as cudaMemGetInfo has it */
 
-    /* CUDA events: record returns a ticket of the stream, done says whether the device got there,
-     * synchronize waits until it did (ticket UINT64_MAX: everything submitted to the stream). */
+    /* CUDA events: record returns a ticket of the stream, done says whether the device got
+     * there, synchronize waits until it did (ticket UINT64_MAX: for all of the stream). */
     uint64_t (*record)(void *self, uint32_t stream);
     bool (*done)(void *self, uint32_t stream, uint64_t ticket);
     void (*synchronize)(void *self, uint32_t stream, uint64_t ticket);
@@ -73,7 +75,7 @@ typedef struct c10_version {
 
 #define C10_NEWEST ((c10_version){2, 15})
 
-/* How many addresses an expandable segment reserves; amount 0 for PyTorch's 9/8 of the device. */
+/* How many addresses an expandable segment reserves; 0 for PyTorch's 9/8 of the device. */
 typedef struct c10_reserve {
     double amount;
     bool gibibytes; /* else a fraction of the device */
@@ -96,7 +98,8 @@ typedef struct c10_options {
     bool throw_on_cudamalloc_oom;
     bool graph_capture_record_stream_reuse;
     c10_reserve expandable_segments_reserve;
-    MR_VEC(c10_reserve_class) expandable_segments_reserve_by_class; /* the last of a name holds */
+    /* Of several with one name the last holds. */
+    MR_VEC(c10_reserve_class) expandable_segments_reserve_by_class;
     bool running; /* an allocator has them already: c10_options_parse refuses in other words */
 } c10_options;
 
@@ -109,7 +112,7 @@ void c10_options_init(c10_options *options, c10_version version);
 mr_status c10_options_parse(mr_ctx *ctx, c10_version version, const char *text,
                             c10_options *options);
 
-/* ---- statistics --------------------------------------------------------------------------- */
+/* ---- statistics ------------------------------------------------------------------------- */
 
 typedef struct c10_stat {
     uint64_t current, peak, allocated, freed;
@@ -148,7 +151,7 @@ typedef struct c10_stats {
 #undef X
 } c10_stats;
 
-/* ---- the allocator -------------------------------------------------------------------------- */
+/* ---- the allocator ---------------------------------------------------------------------- */
 
 typedef struct c10_allocator c10_allocator;
 
@@ -173,7 +176,8 @@ typedef struct c10_lease {
 /* Stream keys: the free sets and hence the order of releases are sorted by stream number, so
  * number streams in the order of their handles; 0 is the default stream.  A request of zero
  * bytes takes nothing: address 0, block MR_NONE, which c10_free ignores. */
-bool c10_malloc(c10_allocator *a, uint64_t bytes, uint32_t stream, c10_lease *out); /* false: OOM */
+/* False when out of memory. */
+bool c10_malloc(c10_allocator *a, uint64_t bytes, uint32_t stream, c10_lease *out);
 /* Whether the real allocator would still be running: MR_EINPUT once a request has led it into
  * an assertion of its own. */
 mr_status c10_sound(const c10_allocator *a);
@@ -185,8 +189,8 @@ mr_status c10_annotate(c10_allocator *a, uint32_t block);
 /* The class of a stream's reservations, for expandable_segments_reserve_by_class. */
 mr_status c10_set_reserve_class(c10_allocator *a, uint32_t stream, const char *name);
 
-/* Private pools: CUDA graphs and torch.cuda.MemPool, by an id other than 0.  A pool is made by its
- * first holder; c10_pool_begin adds one, too.  `stream` MR_NONE diverts all streams. */
+/* Private pools: CUDA graphs and torch.cuda.MemPool, by an id other than 0.  A pool is made by
+ * its first holder; c10_pool_begin adds one, too.  `stream` MR_NONE diverts all streams. */
 typedef struct c10_pool_flags {
     bool use_on_oom, no_split;
 } c10_pool_flags;
@@ -205,7 +209,7 @@ const c10_stats *c10_statistics(c10_allocator *a);
 void c10_reset_peaks(c10_allocator *a);
 void c10_reset_accumulated(c10_allocator *a);
 
-/* ---- adopting and showing its state --------------------------------------------------------- */
+/* ---- adopting and showing its state ----------------------------------------------------- */
 
 typedef enum c10_state { C10_INACTIVE, C10_PENDING_FREE, C10_ALLOCATED } c10_state;
 
@@ -238,9 +242,9 @@ void c10_snapshot(c10_allocator *a, mr_ctx *ctx, c10_segments *out);
  * with the reservation they lie in.  A pending free waits for an event that is recorded now.  A
  * private pool that does not exist gets one holder.  Statistics start from what is there,
  * with nothing allocated or freed yet.  What no snapshot shows is not there afterwards: streams
- * recorded for live blocks, ages for the garbage collection, reservations without a page.  MR_EINPUT when the pieces do not tile their segment,
- * overlap, or could not have come about (sizes that are no multiples of 512, two free
- * neighbours). */
+ * recorded for live blocks, ages for the garbage collection, reservations without a page.
+ * MR_EINPUT when the pieces do not tile their segment, overlap, or could not have come about
+ * (sizes that are no multiples of 512, two free neighbours). */
 mr_status c10_adopt(c10_allocator *a, c10_segments *segments);
 
 #endif

@@ -11,7 +11,7 @@ static mr_status refuse(c10_allocator *a, const c10_segment *s, uint64_t address
                    address, what);
 }
 
-/* ---- what could have come about ------------------------------------------------------------- */
+/* ---- what could have come about --------------------------------------------------------- */
 
 static mr_status check_pieces(c10_allocator *a, const c10_segment *s)
 {
@@ -24,7 +24,8 @@ static mr_status check_pieces(c10_allocator *a, const c10_segment *s)
         if (p->state != C10_INACTIVE && p->requested > p->size)
             return refuse(a, s, end, "a block is smaller than what was requested");
         if (i && p->state == C10_INACTIVE && p[-1].state == C10_INACTIVE)
-            return refuse(a, s, end, "two free blocks beside each other, which would have merged");
+            return refuse(a, s, end,
+                          "two free blocks beside each other, which would have merged");
         if (p->size > s->address + s->total - end)
             return refuse(a, s, end, "a block reaches past the end of its segment");
         end += p->size;
@@ -53,8 +54,9 @@ static mr_status check_reserved(c10_allocator *a, const c10_segment *s)
 static bool same_reservation(const c10_segment *one, const c10_segment *other)
 {
     return one->expandable && other->expandable && one->reserved_at == other->reserved_at
-           && one->reserved == other->reserved && one->page == other->page && one->stream == other->stream
-           && one->large == other->large && one->pool == other->pool;
+           && one->reserved == other->reserved && one->page == other->page
+           && one->stream == other->stream && one->large == other->large
+           && one->pool == other->pool;
 }
 
 static mr_status check_apart(c10_allocator *a, const c10_segment *before, const c10_segment *s)
@@ -72,7 +74,8 @@ static mr_status check_apart(c10_allocator *a, const c10_segment *before, const 
 static mr_status check(c10_allocator *a, const c10_segments *segments)
 {
     if (a->blocks_n)
-        return mr_fail(a->ctx, MR_EINPUT, "segments are taken over before the first request only");
+        return mr_fail(a->ctx, MR_EINPUT,
+                       "segments are taken over before the first request only");
     for (uint32_t i = 0; i < segments->n; i++) {
         const c10_segment *s = &segments->at[i];
         if (s->stream >= C10_STREAMS_MAX) return refuse(a, s, s->address, "no such stream");
@@ -86,7 +89,7 @@ static mr_status check(c10_allocator *a, const c10_segments *segments)
     return MR_OK;
 }
 
-/* ---- taking over ---------------------------------------------------------------------------- */
+/* ---- taking over ------------------------------------------------------------------------ */
 
 static void count(c10_allocator *a, const c10_segment *s, const c10_piece *p)
 {
@@ -117,8 +120,9 @@ static uint32_t take_pieces(c10_allocator *a, c10_segment *s, uint32_t set, uint
         block->requested = p->requested;
         block->expandable = expandable;
         block->order = s->order;
-        block->state = p->state == C10_INACTIVE ? C10_BLOCK_FREE
-                       : p->state == C10_ALLOCATED ? C10_BLOCK_LIVE : C10_BLOCK_PENDING;
+        block->state = p->state == C10_INACTIVE    ? C10_BLOCK_FREE
+                       : p->state == C10_ALLOCATED ? C10_BLOCK_LIVE
+                                                   : C10_BLOCK_PENDING;
         c10_block_link(a, b, prev, MR_NONE);
         if (p->state == C10_INACTIVE) c10_bins_insert(a, &a->sets.at[set].free, b);
         if (p->state == C10_PENDING_FREE) c10_event_append(a, p->waits_for, b);
@@ -147,7 +151,8 @@ static void take_reservation(c10_allocator *a, c10_segment *s, uint32_t n, uint3
 {
     uint64_t at = s->reserved_at;
     uint32_t last = MR_NONE;
-    MR_PUSH(a->ctx, &a->expandables, (c10_expandable){s->reserved_at, s->reserved, page_of(a, s)});
+    MR_PUSH(a->ctx, &a->expandables,
+            (c10_expandable){s->reserved_at, s->reserved, page_of(a, s)});
     for (uint32_t i = 0; i < n; i++) {
         last = leave_hole(a, s, set, at, s[i].address, last);
         last = take_pieces(a, &s[i], set, a->expandables.n - 1, last);

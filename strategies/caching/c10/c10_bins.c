@@ -5,21 +5,22 @@
  *     size     512 .. 4095 .. │ 4 KiB .. │ 4.5 KiB .. │ 5 KiB .. │      1 TiB ..
  *     bin      [b]   [ ]  ... │ [e c]    │ [ ]        │ [a]      │ ...  [ ]
  *
- * The few blocks of a bin lie in no order in a short array, so that adding, removing and resizing
- * a block, which most requests and frees do several times, are a few stores; only the search for
- * the best fit compares them.  A bin with many blocks is a tree (c10_tree), so that nothing
- * grows with the number of blocks but by its logarithm.  Recorded programs have some dozens to some
- * thousands of free blocks, one to ten of them in a bin.  A tree for all blocks took half as
- * long again for a request and a free, sorted arrays with counting instead of comparing likewise.
+ * The few blocks of a bin lie in no order in a short array, so that adding, removing and
+ * resizing a block, which most requests and frees do several times, are a few stores; only the
+ * search for the best fit compares them.  A bin with many blocks is a tree (c10_tree), so that
+ * nothing grows with the number of blocks but by its logarithm.  Recorded programs have some
+ * dozens to some thousands of free blocks, mostly one to ten in a bin.  With one tree for all a
+ * request and a free took two thirds longer, with sorted nodes searched by counting twice as
+ * long: what costs time there are branches that cannot be foreseen.
  */
 #include "c10_internal.h"
 
 #include <string.h>
 
 enum {
-    FEW = 32,         /* blocks of a bin that is an array */
+    FEW = 64,            /* blocks of a bin that is an array */
     FEW_AGAIN = FEW / 2, /* of a tree that becomes an array again */
-    PER_OCTAVE = 3,   /* bits */
+    PER_OCTAVE = 3,      /* bits */
     UNIT = C10_MIN_BLOCK,
 };
 
@@ -34,7 +35,7 @@ struct c10_few {
     uint32_t next; /* unused one */
 };
 
-/* ---- bits ----------------------------------------------------------------------------------- */
+/* ---- bits ------------------------------------------------------------------------------- */
 
 /* The exponent of the binary representation of a double, and the first bits after it: the size
  * of numbers on a scale that is as fine everywhere. */
@@ -82,7 +83,7 @@ static uint32_t next_bin(const c10_bins *bins, uint32_t i)
     return w * 32 + lowest_bit(word);
 }
 
-/* ---- one bin -------------------------------------------------------------------------------- */
+/* ---- one bin ---------------------------------------------------------------------------- */
 
 static bool is_tree(const c10_bin *bin)
 {
@@ -181,13 +182,12 @@ static uint32_t last_in(const c10_allocator *a, const c10_bin *bin, const c10_ke
     return best.id;
 }
 
-/* ---- all bins ------------------------------------------------------------------------------- */
+/* ---- all bins --------------------------------------------------------------------------- */
 
 void c10_bins_init(c10_allocator *a, c10_bins *bins)
 {
     *bins = (c10_bins){.bins = MR_NEW_N(a->ctx, c10_bin, C10_BINS)};
-    for (uint32_t i = 0; i < C10_BINS; i++)
-        bins->bins[i] = (c10_bin){0, MR_NONE, {MR_NONE}};
+    for (uint32_t i = 0; i < C10_BINS; i++) bins->bins[i] = (c10_bin){0, MR_NONE, {MR_NONE}};
 }
 
 void c10_bins_insert(c10_allocator *a, c10_bins *bins, uint32_t b)
@@ -204,7 +204,8 @@ void c10_bins_remove(c10_allocator *a, c10_bins *bins, uint32_t b)
     if (!bins->bins[i].n) unmark(bins, i);
 }
 
-void c10_bins_move(c10_allocator *a, c10_bins *bins, uint32_t b, uint64_t size, uint64_t address)
+void c10_bins_move(c10_allocator *a, c10_bins *bins, uint32_t b, uint64_t size,
+                   uint64_t address)
 {
     c10_block *block = &a->blocks[b];
     const uint32_t i = bin_of(block->size);

@@ -14,13 +14,19 @@ uint32_t c10_block_new(c10_allocator *a, uint32_t set, uint64_t address, uint64_
         a->unused_block = a->blocks[b].next;
     } else {
         if (a->blocks_n == a->blocks_cap)
-            a->blocks = mr_grow(a->ctx, a->blocks, &a->blocks_cap, a->blocks_n + 1,
-                                sizeof *a->blocks);
+            a->blocks =
+                mr_grow(a->ctx, a->blocks, &a->blocks_cap, a->blocks_n + 1, sizeof *a->blocks);
         b = a->blocks_n++;
     }
-    a->blocks[b] = (c10_block){.address = address, .size = size, .set = set,
-                               .prev = MR_NONE, .next = MR_NONE, .expandable = MR_NONE,
-                               .uses = MR_NONE, .place = MR_NONE, .state = C10_BLOCK_LIVE};
+    a->blocks[b] = (c10_block){.address = address,
+                               .size = size,
+                               .set = set,
+                               .prev = MR_NONE,
+                               .next = MR_NONE,
+                               .expandable = MR_NONE,
+                               .uses = MR_NONE,
+                               .place = MR_NONE,
+                               .state = C10_BLOCK_LIVE};
     return b;
 }
 

@@ -1,4 +1,5 @@
-/* c10_expand -- expandable segments: a wide range of addresses, filled with memory page by page.
+/* c10_expand -- expandable segments: a wide range of addresses, filled with memory page by
+ * page.
  *
  *     |live|free|live|free|..........hole..........|
  *      mapped pages        reserved addresses only
@@ -127,8 +128,7 @@ uint32_t c10_expand(c10_allocator *a, uint32_t set, uint64_t size)
 {
     uint32_t b = lowest_room(a, set, size);
     if (b == MR_NONE) return MR_NONE;
-    if (a->blocks[b].state == C10_BLOCK_HOLE)
-        b = map(a, b, least(a->blocks[b].size, size));
+    if (a->blocks[b].state == C10_BLOCK_HOLE) b = map(a, b, least(a->blocks[b].size, size));
     while (b != MR_NONE && a->blocks[b].size < size) {
         const uint32_t hole = a->blocks[b].next;
         b = map(a, hole, least(size - a->blocks[b].size, a->blocks[hole].size));
@@ -137,7 +137,8 @@ uint32_t c10_expand(c10_allocator *a, uint32_t set, uint64_t size)
 }
 
 /* A part of a block that keeps its memory while the middle is unmapped. */
-static void keep_free(c10_allocator *a, uint32_t b, uint64_t address, uint64_t size, bool before)
+static void keep_free(c10_allocator *a, uint32_t b, uint64_t address, uint64_t size,
+                      bool before)
 {
     uint32_t part = c10_block_piece(a, b, address, size);
     if (before) c10_block_link(a, part, a->blocks[b].prev, b);

@@ -12,7 +12,8 @@ static void complete(c10_allocator *a, uint32_t b)
 {
     const c10_block block = a->blocks[b];
     const bool large = a->sets.at[block.set].large;
-    c10_log(a, C10_FREE_COMPLETED, block.address, block.requested, a->sets.at[block.set].stream);
+    c10_log(a, C10_FREE_COMPLETED, block.address, block.requested,
+            a->sets.at[block.set].stream);
     const c10_absorbed absorbed = c10_block_settle(a, &b, C10_BLOCK_FREE);
     c10_lower(&a->active, large, 1);
     c10_lower(&a->active_bytes, large, block.size);
@@ -181,7 +182,8 @@ static void wait_for_queue(c10_allocator *a, uint32_t stream, uint32_t pool)
 mr_status c10_wait_for_events(c10_allocator *a, uint32_t pool)
 {
     a->num_sync_all_streams++;
-    if (c10_captures(a)) return c10_break(a, "assertion", "the cache cannot be released during a capture");
+    if (c10_captures(a))
+        return c10_break(a, "assertion", "the cache cannot be released during a capture");
     c10_complete_deferred(a, MR_NONE);
     uint32_t kept = 0;
     for (uint32_t i = 0; i < a->waiting.n; i++) {

@@ -1,6 +1,7 @@
 /* c10_internal.h -- what the files of the allocator's model share.
  *
- *     c10_options   PYTORCH_CUDA_ALLOC_CONF, and what releases differ in; c10_words cuts it
+ *     c10_options   PYTORCH_CUDA_ALLOC_CONF, and what releases differ in
+ *     c10_values    values of options;  c10_words  cuts the text of all
  *     c10_bins      the free blocks of a stream in a pool, by size
  *     c10_tree      ordered sets of blocks: of a full bin, and of holes
  *     c10_blocks    the array of blocks, joining and splitting them
@@ -27,7 +28,7 @@ enum {
     C10_SMALL_SEGMENT = 2 << 20,   /* asked from the device for a small request */
     C10_OWN_SEGMENT = 10 << 20,    /* from here on a segment is made to measure ... */
     C10_SEGMENT_ROUNDING = 2 << 20, /* ... in multiples of this */
-    C10_LARGE_SEGMENT = 20 << 20,  /* default of large_segment_size and max_non_split_rounding */
+    C10_LARGE_SEGMENT = 20 << 20, /* default large_segment_size and max_non_split_rounding */
 };
 
 /* What releases differ in: name, first minor release of 2.x that does it, what it does. */
@@ -66,7 +67,7 @@ typedef struct c10_quirks {
 
 c10_quirks c10_quirks_of(c10_version version);
 
-/* ---- blocks ------------------------------------------------------------------------------ */
+/* ---- blocks ----------------------------------------------------------------------------- */
 
 /* Two neighbours merge when both are free or both are holes. */
 typedef enum c10_block_state {
@@ -96,7 +97,7 @@ typedef struct c10_use { /* a foreign stream of a block */
     bool captured; /* recorded while a private pool was being recorded */
 } c10_use;
 
-/* ---- ordered sets -------------------------------------------------------------------------- */
+/* ---- ordered sets ----------------------------------------------------------------------- */
 
 typedef struct c10_key {
     uint64_t size; /* with the age of the segment below it, where that decides between equals */
@@ -132,7 +133,7 @@ typedef struct c10_set {
     c10_tree holes; /* by address */
 } c10_set;
 
-/* ---- pools --------------------------------------------------------------------------------- */
+/* ---- pools ------------------------------------------------------------------------------ */
 
 typedef struct c10_half { /* the small or the large half of a pool */
     uint64_t searches;          /* clock of the garbage collection */
@@ -157,7 +158,7 @@ typedef struct c10_mark { /* flags of a pool that is or was */
     c10_pool_flags flags;
 } c10_mark;
 
-/* ---- the rest -------------------------------------------------------------------------------- */
+/* ---- the rest --------------------------------------------------------------------------- */
 
 typedef struct c10_expandable {
     uint64_t base, size, page;
@@ -262,7 +263,8 @@ void c10_bins_init(c10_allocator *a, c10_bins *bins);
 void c10_bins_insert(c10_allocator *a, c10_bins *bins, uint32_t b);
 void c10_bins_remove(c10_allocator *a, c10_bins *bins, uint32_t b);
 /* Gives a block of the set another size and address. */
-void c10_bins_move(c10_allocator *a, c10_bins *bins, uint32_t b, uint64_t size, uint64_t address);
+void c10_bins_move(c10_allocator *a, c10_bins *bins, uint32_t b, uint64_t size,
+                   uint64_t address);
 uint32_t c10_bins_first(const c10_allocator *a, const c10_bins *bins);
 uint32_t c10_bins_after(const c10_allocator *a, const c10_bins *bins, uint32_t b);
 uint32_t c10_bins_before(const c10_allocator *a, const c10_bins *bins, uint32_t b);
@@ -331,7 +333,7 @@ static inline uint64_t c10_searches(const c10_allocator *a, uint32_t set)
 /* c10_malloc */
 uint64_t c10_round(const c10_allocator *a, uint64_t bytes);
 
-/* c10_expand: a free block of at least `size` in expandable memory, MR_NONE for out of memory */
+/* c10_expand: a free block of at least `size` in expandable memory, MR_NONE for no memory */
 uint32_t c10_expand(c10_allocator *a, uint32_t set, uint64_t size);
 void c10_unmap(c10_allocator *a, uint32_t b);
 

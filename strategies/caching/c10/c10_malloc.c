@@ -19,8 +19,8 @@ typedef struct request {
 /* A block for a request. */
 typedef struct found {
     uint32_t block; /* MR_NONE for none */
-    bool fresh;    /* in no free set */
-    bool plain;    /* split like a cudaMalloc segment, whatever the option says */
+    bool fresh;     /* in no free set */
+    bool plain;     /* split like a cudaMalloc segment, whatever the option says */
 } found;
 
 c10_allocator *c10_new(mr_ctx *ctx, const c10_device *device, c10_version version,
@@ -60,7 +60,8 @@ mr_status c10_set_memory_fraction(c10_allocator *a, double fraction)
 {
     if (!(fraction >= 0 && fraction <= 1))
         return a->quirks.fraction_worded
-                   ? mr_fail(a->ctx, MR_EINPUT, "invalid fraction:%g; expected 0 to 1", fraction)
+                   ? mr_fail(a->ctx, MR_EINPUT, "invalid fraction:%g; expected 0 to 1",
+                             fraction)
                    : c10_break(a, "assertion", "a memory fraction lies between 0 and 1");
     a->limited = fraction < 1 || !a->quirks.whole_device_unlimited;
     a->limit = (uint64_t)(fraction * (double)a->device.total);
@@ -126,7 +127,7 @@ static request request_for(c10_allocator *a, uint64_t bytes, uint32_t stream)
     return r;
 }
 
-/* A block at the end of the mapped part counts with the hole behind it, into which it can grow. */
+/* A block at the end of the mapped part counts with the hole behind it, where it can grow. */
 static uint64_t grown(const c10_allocator *a, uint32_t b)
 {
     const c10_block *block = &a->blocks[b];
@@ -238,7 +239,7 @@ static void hand_out(c10_allocator *a, const request *r, found f, c10_lease *out
     *out = (c10_lease){block->address, block->size, b};
 }
 
-/* ---- when nothing free serves --------------------------------------------------------------- */
+/* ---- when nothing free serves ----------------------------------------------------------- */
 
 static bool malloc_segment(c10_allocator *a, const request *r, found *out)
 {

@@ -11,7 +11,8 @@ uint32_t c10_set_new(c10_allocator *a, uint32_t pool, bool large, uint32_t strea
     a->sets.at[s].holes.root = MR_NONE;
     half->of_stream.at[stream] = s;
     MR_PUSH(a->ctx, &half->sets, s);
-    for (uint32_t i = half->sets.n - 1; i && a->sets.at[half->sets.at[i - 1]].stream > stream; i--) {
+    for (uint32_t i = half->sets.n - 1; i && a->sets.at[half->sets.at[i - 1]].stream > stream;
+         i--) {
         half->sets.at[i] = half->sets.at[i - 1];
         half->sets.at[i - 1] = s;
     }
@@ -66,12 +67,14 @@ uint32_t c10_pool_hold(c10_allocator *a, uint64_t id)
 
 static mr_status unheld(c10_allocator *a)
 {
-    return c10_break(a, "assertion", "a pool that nobody holds any more cannot be taken up again");
+    return c10_break(a, "assertion",
+                     "a pool that nobody holds any more cannot be taken up again");
 }
 
 static mr_status lacking(c10_allocator *a, const char *what)
 {
-    return mr_fail(a->ctx, MR_EUNSUPPORTED, "this version has no %s; a newer release does", what);
+    return mr_fail(a->ctx, MR_EUNSUPPORTED, "this version has no %s; a newer release does",
+                   what);
 }
 
 static void mark(c10_allocator *a, uint64_t id, c10_pool_flags flags)
@@ -107,8 +110,10 @@ mr_status c10_pool_begin(c10_allocator *a, uint64_t id, uint32_t stream)
     const uint32_t pool = c10_pool_hold(a, id);
     if (pool == MR_NONE) return unheld(a);
     if (diversion_to(a, id) != MR_NONE)
-        return mr_fail(a->ctx, MR_EINPUT, "beginAllocateToPool: already recording to mempool_id; "
-                       "pool %llu is being recorded", (unsigned long long)id);
+        return mr_fail(a->ctx, MR_EINPUT,
+                       "beginAllocateToPool: already recording to mempool_id; "
+                       "pool %llu is being recorded",
+                       (unsigned long long)id);
     MR_PUSH(a->ctx, &a->diversions, (c10_diversion){pool, stream});
     return MR_OK;
 }
@@ -116,12 +121,15 @@ mr_status c10_pool_begin(c10_allocator *a, uint64_t id, uint32_t stream)
 mr_status c10_pool_end(c10_allocator *a, uint64_t id)
 {
     const uint32_t pool = find(a, id);
-    if (a->quirks.end_completes && a->options.graph_capture_record_stream_reuse && pool != MR_NONE)
+    if (a->quirks.end_completes && a->options.graph_capture_record_stream_reuse
+        && pool != MR_NONE)
         c10_complete_deferred(a, pool);
     uint32_t i = diversion_to(a, id);
     if (i == MR_NONE)
-        return mr_fail(a->ctx, MR_EINPUT, "endAllocatePool: not currently recording to "
-                       "mempool_id; pool %llu is not being recorded", (unsigned long long)id);
+        return mr_fail(a->ctx, MR_EINPUT,
+                       "endAllocatePool: not currently recording to "
+                       "mempool_id; pool %llu is not being recorded",
+                       (unsigned long long)id);
     a->diversions.n--;
     for (; i < a->diversions.n; i++) a->diversions.at[i] = a->diversions.at[i + 1];
     return MR_OK;

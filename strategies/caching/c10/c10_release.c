@@ -6,7 +6,8 @@ static void release_segment(c10_allocator *a, uint32_t b)
 {
     const c10_block block = a->blocks[b];
     if (block.expandable != MR_NONE) {
-        c10_break(a, "assertion", "this release cannot free a part of an expandable segment by itself");
+        c10_break(a, "assertion",
+                  "this release cannot free a part of an expandable segment by itself");
         return;
     }
     c10_set *set = &a->sets.at[block.set];
@@ -39,7 +40,8 @@ static bool release_largest(c10_allocator *a, const c10_bins *free, uint64_t wan
         released += a->blocks[b].size;
         MR_PUSH(a->ctx, &a->scratch, b);
     }
-    for (uint32_t i = 0; i < a->scratch.n && !a->broken; i++) release_segment(a, a->scratch.at[i]);
+    for (uint32_t i = 0; i < a->scratch.n && !a->broken; i++)
+        release_segment(a, a->scratch.at[i]);
     return released >= want && !a->broken;
 }
 
@@ -127,7 +129,7 @@ mr_status c10_pool_empty(c10_allocator *a, uint64_t id)
     return MR_OK;
 }
 
-/* ---- garbage collection ------------------------------------------------------------------- */
+/* ---- garbage collection ----------------------------------------------------------------- */
 
 typedef struct garbage {
     uint64_t target, collected;
@@ -149,7 +151,8 @@ static bool collect_older(c10_allocator *a, garbage *g)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < a->scratch.n && !a->broken; i++) {
         const uint32_t b = a->scratch.at[i];
-        if ((double)age(a, b) < average || (in_expandable(a, b) && a->quirks.expandable_spared)) {
+        if ((double)age(a, b) < average
+            || (in_expandable(a, b) && a->quirks.expandable_spared)) {
             a->scratch.at[kept++] = b;
             continue;
         }

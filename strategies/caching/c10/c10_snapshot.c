@@ -11,7 +11,8 @@ static c10_piece piece_of(const c10_allocator *a, uint32_t b)
         [C10_BLOCK_LIVE] = C10_ALLOCATED,
     };
     const c10_block *block = &a->blocks[b];
-    return (c10_piece){block->address, block->size, block->requested, states[block->state], 0, b};
+    return (c10_piece){block->address,       block->size, block->requested,
+                       states[block->state], 0,           b};
 }
 
 static bool mapped(const c10_allocator *a, uint32_t b)
@@ -24,8 +25,11 @@ static c10_segment segment_from(const c10_allocator *a, mr_ctx *ctx, uint32_t b)
 {
     const c10_block *head = &a->blocks[b];
     const c10_set *set = &a->sets.at[head->set];
-    c10_segment segment = {.address = head->address, .stream = set->stream, .large = set->large,
-                           .expandable = head->expandable != MR_NONE, .order = head->order,
+    c10_segment segment = {.address = head->address,
+                           .stream = set->stream,
+                           .large = set->large,
+                           .expandable = head->expandable != MR_NONE,
+                           .order = head->order,
                            .pool = a->pools.at[set->pool].id};
     if (segment.expandable) {
         segment.reserved_at = a->expandables.at[head->expandable].base;
@@ -68,7 +72,8 @@ void c10_snapshot(c10_allocator *a, mr_ctx *ctx, c10_segments *out)
     uint64_t active = 0;
     for (uint32_t b = 0; b < a->blocks_n; b++) {
         const c10_block *block = &a->blocks[b];
-        if (block->state == C10_BLOCK_UNUSED || !mapped(a, b) || mapped(a, block->prev)) continue;
+        if (block->state == C10_BLOCK_UNUSED || !mapped(a, b) || mapped(a, block->prev))
+            continue;
         const c10_segment segment = segment_from(a, ctx, b);
         active += segment.active;
         MR_PUSH(ctx, out, segment);

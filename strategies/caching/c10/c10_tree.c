@@ -13,9 +13,9 @@
 enum { WIDTH = 32, SPARSE = WIDTH / 4 };
 
 struct c10_node {
-    uint32_t n, level; /* level 0 is a leaf */
+    uint32_t n, level;           /* level 0 is a leaf */
     uint32_t parent, prev, next; /* neighbours of the same level */
-    c10_key at[WIDTH]; /* of a block in a leaf, else the lower bound of a node */
+    c10_key at[WIDTH];           /* of a block in a leaf, else the lower bound of a node */
 };
 
 /* Number of entries of a node that are below the key. */
@@ -38,7 +38,8 @@ static uint32_t new_node(c10_allocator *a, uint32_t level)
         a->unused_node = a->nodes[i].next;
     } else {
         if (a->nodes_n == a->nodes_cap)
-            a->nodes = mr_grow(a->ctx, a->nodes, &a->nodes_cap, a->nodes_n + 1, sizeof *a->nodes);
+            a->nodes =
+                mr_grow(a->ctx, a->nodes, &a->nodes_cap, a->nodes_n + 1, sizeof *a->nodes);
         i = a->nodes_n++;
     }
     c10_node *node = &a->nodes[i];
