@@ -1,0 +1,896 @@
+"""Records one training step of PyTorch as a trace for memreuse.  One file, torch only: copy it.
+
+    import memreuse_record
+
+    train_step(batch)                       # once or more, so that the optimizer's state exists
+    with memreuse_record.record("step.csv.gz", model=model, optimizer=opt, batch=32):
+        train_step(batch)
+
+For several steps call `.step()` between them on what `with ... as` gives.  The step runs as it
+always does, on a GPU, on a CPU, or on fake tensors (torch._subclasses.FakeTensorMode), which need
+neither memory nor a GPU; without a GPU open `memreuse_record.pretend_cuda()` around the program.
+
+What is seen, and how:
+
+op        a TorchDispatchMode sees every aten op of forward, backward and update.
+storage   told apart by identity, never by address; born with the op that returns it first, `free`
+          when its weak reference dies, which is when PyTorch releases it.
+saved     a pack hook is told of what autograd keeps.  It hands autograd a detached alias on the
+          same storage, so lifetimes of storages stay as they are.
+drop      the tensor object that the program got from an op is finalised.  Because autograd holds
+          an alias instead (see saved), autograd alone does not keep that object alive.  The
+          autograd graph still keeps the base of a view, so a drop of such a base can be late, but
+          never early.  What the autograd engine itself makes and releases gets no drop.
+role      parameters, buffers, gradients, optimizer state: by identity.  What was there before the
+          step and is read by it is an input.  An activation is made in forward (or made again for
+          backward) and saved for, or read by, backward.  All else is temporary.
+module    of an op in forward: a module hook says so.  In backward: that of the forward op whose
+          autograd node is running, told by the node's sequence number.
+
+What it cannot see: memory that an op takes and gives back inside, except as `workspace` on a real
+GPU; what is saved while another saved_tensors_hooks is open (checkpoint, save_on_cpu: their
+reads in backward are seen); ops inside torch.compile; storages on other devices than the model's,
+such as the step counters of Adam, which stay on the host.  Notes in the file count the latter.
+A value that the program reads from a fake tensor (`.item()`) is taken to be 1 on the host and 0
+on the device, which lets GradScaler find no infinities and Adam divide by its bias correction.
+
+The autograd engine runs in the calling thread meanwhile, so that sequence numbers are unique.
+"""
+import contextlib
+import csv
+import ctypes
+import gzip
+import io
+import os
+import re
+import sys
+import time
+import weakref
+
+import torch
+from torch.utils._pytree import tree_leaves
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+from torch.utils.flop_counter import flop_registry
+
+VERSION = "1"
+
+aten = torch.ops.aten
+
+#: What an op asks of a tensor and not of its memory.
+QUESTIONS = {"prim::device", "prim::layout", "aten::sym_size", "aten::sym_stride",
+             "aten::sym_numel", "aten::sym_storage_offset", "aten::is_contiguous",
+             "aten::is_pinned", "aten::is_same_size", "aten::sym_is_contiguous"}
+
+#: Ops that write their first argument without reading it.
+WRITE_ONLY = {"copy_", "fill_", "zero_", "uniform_", "normal_", "bernoulli_", "random_",
+              "exponential_", "_foreach_copy_", "_foreach_zero_"}
+
+#: Ops that only take memory.
+EMPTY = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
+
+
+# ---- things of a trace -------------------------------------------------------------------------
+
+class Storage:
+    """Memory: a row of the trace, and what is found out about it on the way."""
+
+    def __init__(self, bytes, device, phase):
+        self.bytes, self.device, self.phase = bytes, device, phase
+        self.id = None          # given when the trace is written, in the order of events
+        self.role = None        # known by identity; the rest is decided by `kept`
+        self.kept = False       # saved for backward, or read by it
+        self.before = self.after = False
+        self.stream = 0
+        self.tensors = {}       # by geometry
+        self.per_sample = 0
+        self.ref = None         # weak reference to what it stands for
+
+
+class Tensor:
+    """A view of a storage.  Objects with the same geometry are the same tensor."""
+
+    def __init__(self, storage, dtype, shape, offset, bytes):
+        self.storage, self.dtype, self.shape = storage, dtype, shape
+        self.offset, self.bytes = offset, bytes
+        self.id, self.name = None, ""
+        self.objects = 0        # of the program, alive
+
+
+class Op:
+    """One aten op, as it ran."""
+
+    def __init__(self, name, phase):
+        self.name, self.phase = name, phase
+        self.id = None
+        self.module, self.call = "", 0
+        self.random, self.again, self.stream = False, None, 0
+        self.ns = self.flops = self.flops_per_sample = self.read = self.written = 0
+        self.workspace = 0
+        self.ins, self.outs, self.mutates, self.saved = [], [], [], []
+
+
+def touched(t):
+    """Bytes that a reader of all elements of `t` really reads: an expanded dimension once."""
+    n = t.element_size()
+    for size, stride in zip(t.shape, t.stride()):
+        n *= size if stride else min(size, 1)
+    return n
+
+
+def extent(t):
+    """Bytes from the first element of `t` to its last."""
+    if t.numel() == 0:
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(t.shape, t.stride()))
+    return (last + 1) * t.element_size()
+
+
+def unique(things):
+    """Without repetition, in order."""
+    return list(dict.fromkeys(things))
+
+
+def is_plain(t):
+    """Strided tensors have a storage of their own; others are not recorded."""
+    return isinstance(t, torch.Tensor) and t.layout == torch.strided
+
+
+def tensors_in(tree):
+    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+# ---- the recorder ------------------------------------------------------------------------------
+
+class Recorder(TorchDispatchMode):
+    """See the head of the file.  `finish()` decides what needs hindsight, `write()` writes."""
+
+    def __init__(self, model=None, optimizer=None, about=(), saved_hooks=True, times=None):
+        super().__init__()
+        self.models = model if isinstance(model, (list, tuple)) else [model] if model else []
+        self.optimizers = (optimizer if isinstance(optimizer, (list, tuple))
+                           else [optimizer] if optimizer else [])
+        self.about = dict(about)
+        self.saved_hooks = saved_hooks
+        self.times = times
+        self.notes = []
+        self.events = []        # ("alloc", Storage), ("free", Storage), ("op", Op), ...
+        self.storages = {}      # by address of the StorageImpl, while it lives
+        self.first = []         # live before the first event
+        self.curve = []         # live bytes after each op; by `finish`
+        self.objects = {}       # weak references to tensors of the program, by id of the object
+        self.phase, self.open_phase = "other", None
+        self.quiet = 0          # > 0: the recorder's own ops
+        self.backward_depth = 0
+        self.stack = []         # modules that run: [path, call, ops so far, call it repeats]
+        self.calls, self.repeats = {}, {}
+        self.places = {}        # op by its place in a module, to find it again in recomputation
+        self.made_by = {}       # sequence number of an autograd node: its forward op
+        self.module_of = {}     # the same: its module and call
+        self.packed = {}        # the same: what it saved before its op ran
+        self.steps, self.left_out, self.values = 1, {}, 0
+        self.resized, self.subclasses = 0, set()
+        self.device = self._find_device()
+        self.cleanup = contextlib.ExitStack()
+        self.clock = None
+
+    # -- begin and end --
+
+    def _find_device(self):
+        """Type of the device that the model is on; the first op decides when there is no model."""
+        for model in self.models:
+            for p in model.parameters():
+                return p.device.type
+        return None
+
+    def __enter__(self):
+        self.names = {id(m): name for model in self.models for name, m in model.named_modules()}
+        self._know_before()
+        hooks = torch.nn.modules.module
+        step = sys.modules["torch.optim.optimizer"]
+        for handle in (hooks.register_module_forward_pre_hook(self._module_begins),
+                       hooks.register_module_forward_hook(self._module_ends, always_call=True),
+                       step.register_optimizer_step_pre_hook(self._update_begins),
+                       step.register_optimizer_step_post_hook(self._update_ends)):
+            self.cleanup.callback(handle.remove)
+        self._wrap_backward()
+        self.cleanup.enter_context(torch.autograd.set_multithreading_enabled(False))
+        if self.saved_hooks:
+            self.cleanup.enter_context(
+                torch.autograd.graph.saved_tensors_hooks(self._pack, lambda t: t))
+        self.events.append(("mark", "step-begin", "step 1"))
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        result = super().__exit__(*error)
+        self.cleanup.close()
+        self._set_phase(None)
+        self.events.append(("mark", "step-end", f"step {self.steps}"))
+        if error[0] is None:
+            self.finish()
+        return result
+
+    def step(self):
+        """Call between two steps."""
+        self._set_phase(None)
+        self.events.append(("mark", "step-end", f"step {self.steps}"))
+        self.steps += 1
+        self.events.append(("mark", "step-begin", f"step {self.steps}"))
+        self.phase = "other"
+        self.calls.clear(), self.repeats.clear(), self.places.clear()
+
+    def region(self, name):
+        """A context manager that marks a part of the step with a name of yours."""
+        return self._region(name)
+
+    @contextlib.contextmanager
+    def _region(self, name):
+        self.events.append(("mark", "region-begin", name))
+        yield
+        self.events.append(("mark", "region-end", name))
+
+    def _know_before(self):
+        """Everything that lives before the step and is known by identity."""
+        for model in self.models:
+            for name, p in model.named_parameters():
+                self._adopt(p, "parameter", name)
+            for name, b in model.named_buffers():
+                self._adopt(b, "buffer", name)
+        self._know_state(self._adopt)
+        for model in self.models:
+            for name, p in model.named_parameters():
+                if p.grad is not None:
+                    tensor = self._adopt(p.grad, "gradient", name + ".grad")
+                    if tensor:
+                        self._watch(p.grad, tensor)
+
+    def _know_state(self, tell):
+        """Tensors in the optimizers' state, with the names of their parameters."""
+        names = {id(p): n for model in self.models for n, p in model.named_parameters()}
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                for p in group["params"]:
+                    for key, value in optimizer.state.get(p, {}).items():
+                        if isinstance(value, torch.Tensor):
+                            tell(value, "state", f"{names.get(id(p), 'parameter')}.{key}")
+
+    def _adopt(self, t, role, name):
+        """`t` was there before the step."""
+        if not self._is_ours(t):
+            return None
+        tensor = self._tensor(t, before=True)
+        tensor.storage.role = tensor.storage.role or role
+        tensor.name = tensor.name or name
+        return tensor
+
+    # -- storages and tensors --
+
+    def _is_ours(self, t):
+        """Strided, with bytes, and on the device that is recorded; others are counted."""
+        if not is_plain(t):
+            return False
+        if is_traceable_wrapper_subclass(t):
+            self.subclasses.add(type(t).__name__)
+            return False
+        if self.device is None:
+            self.device = t.device.type
+        if t.device.type == self.device:
+            return True
+        st = t.untyped_storage()
+        self.left_out.setdefault(t.device.type, {})[st._cdata] = st.nbytes()
+        return False
+
+    def _storage(self, t, before=False):
+        st = t.untyped_storage()
+        storage = self.storages.get(st._cdata)
+        if storage is None:
+            storage = Storage(st.nbytes(), t.device.index or 0, self._moment())
+            storage.before = before
+            storage.ref = weakref.ref(st, lambda _, key=st._cdata: self._released(key))
+            self.storages[st._cdata] = storage
+            if before:
+                self.first.append(storage)
+            else:
+                self.events.append(("alloc", storage))
+        elif storage.bytes != st.nbytes():
+            self.resized += 1
+        return storage
+
+    def _released(self, key):
+        self.events.append(("free", self.storages.pop(key)))
+
+    def _tensor(self, t, before=False):
+        storage = self._storage(t, before)
+        key = (t.dtype, tuple(t.shape), tuple(t.stride()), t.storage_offset())
+        tensor = storage.tensors.get(key)
+        if tensor is None:
+            offset = t.storage_offset() * t.element_size()
+            tensor = Tensor(storage, str(t.dtype).replace("torch.", ""), tuple(t.shape),
+                            offset, extent(t))
+            storage.tensors[key] = tensor
+        return tensor
+
+    def _watch(self, t, tensor):
+        """The program has the object `t` now; its end is a drop if it is the last."""
+        if id(t) in self.objects:
+            return
+        tensor.objects += 1
+        key = id(t)
+        self.objects[key] = (weakref.ref(t, lambda _: self._finalised(key)), tensor)
+
+    def _finalised(self, key):
+        _, tensor = self.objects.pop(key)
+        tensor.objects -= 1
+        if not tensor.objects:
+            self.events.append(("drop", tensor))
+
+    # -- saved for backward --
+
+    def _pack(self, t):
+        """Autograd keeps an alias of `t`: the same storage, another object than the program's."""
+        if self._is_ours(t):
+            self._know_input(t)
+            tensor = self._tensor(t)
+            tensor.storage.kept = True
+            node = torch.autograd._get_sequence_nr() - 1
+            op = self.made_by.get(node)
+            if op:
+                op.saved.append(tensor)
+            else:
+                self.packed.setdefault(node, []).append(tensor)
+        self.quiet += 1
+        try:
+            return t.detach()
+        finally:
+            self.quiet -= 1
+
+    def _know_input(self, t):
+        """What nobody made during the step was there before."""
+        if self._storage_unknown(t):
+            storage = self._storage(t, before=True)
+            storage.role = "input"
+
+    def _storage_unknown(self, t):
+        return t.untyped_storage()._cdata not in self.storages
+
+    # -- phases and modules --
+
+    def _moment(self):
+        """Phase in which something is made; what is made again in backward counts as forward."""
+        return "forward" if self.phase == "backward" and self.stack else self.phase
+
+    def _set_phase(self, phase):
+        if phase is not None:
+            self.phase = phase
+        if phase == self.open_phase:
+            return
+        if self.open_phase not in (None, "other"):
+            self.events.append(("mark", "phase-end", self.open_phase))
+        if phase not in (None, "other"):
+            self.events.append(("mark", "phase-begin", phase))
+        self.open_phase = phase
+
+    def _module_begins(self, module, args):
+        path = self.names.get(id(module), type(module).__name__ if not self.names else "")
+        again = self.backward_depth > 0
+        if again:
+            back = self.repeats[path] = self.repeats.get(path, 0) + 1
+            self.stack.append([path, self.calls.get(path, 0) - back, 0, True])
+            return
+        self._set_phase("forward")
+        call = self.calls.get(path, 0)
+        self.calls[path] = call + 1
+        self.stack.append([path, call, 0, False])
+
+    def _module_ends(self, module, args, out):
+        if self.stack:
+            self.stack.pop()
+
+    def _wrap_backward(self):
+        """`torch.autograd.backward` and `grad` begin and end the phase."""
+        for name in ("backward", "grad"):
+            original = getattr(torch.autograd, name)
+
+            def wrapped(*args, _original=original, **kwargs):
+                self._backward_begins()
+                try:
+                    return _original(*args, **kwargs)
+                finally:
+                    self._backward_ends()
+
+            setattr(torch.autograd, name, wrapped)
+            self.cleanup.callback(setattr, torch.autograd, name, original)
+
+    def _backward_begins(self):
+        if not self.backward_depth:
+            self._set_phase("backward")
+        self.backward_depth += 1
+
+    def _backward_ends(self):
+        self.backward_depth -= 1
+        if not self.backward_depth:
+            self._know_gradients()
+            self.phase = "update"
+
+    def _update_begins(self, optimizer, args, kwargs):
+        self._know_gradients()
+        if not self.backward_depth:
+            self._set_phase("update")
+
+    def _update_ends(self, optimizer, args, kwargs):
+        self._know_state(self._know_now)
+
+    def _know_gradients(self):
+        for model in self.models:
+            for name, p in model.named_parameters():
+                if p.grad is not None:
+                    self._know_now(p.grad, "gradient", name + ".grad")
+
+    def _know_now(self, t, role, name):
+        """`t` has turned out to be a gradient, or state of the optimizer."""
+        if self._is_ours(t) and not self._storage_unknown(t):
+            tensor = self._tensor(t)
+            tensor.storage.role = tensor.storage.role or role
+            tensor.name = tensor.name or name
+
+    # -- ops --
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        name = func._schema.name if hasattr(func, "_schema") else str(func)
+        if self.quiet or name in QUESTIONS:
+            return func(*args, **kwargs)
+        if func._overloadpacket not in flop_registry and self._decomposes(func):
+            with self:
+                out = func.decompose(*args, **kwargs)
+            if out is not NotImplemented:
+                return out
+        if func is aten._local_scalar_dense.default:
+            return self._value(func, args[0])
+        return self._run(func, name, args, kwargs)
+
+    @staticmethod
+    def _decomposes(func):
+        """Under inference_mode composite ops arrive whole."""
+        return (torch.is_inference_mode_enabled()
+                and func.has_kernel_for_dispatch_key(
+                    torch._C.DispatchKey.CompositeImplicitAutograd))
+
+    def _value(self, func, t):
+        try:
+            return func(t)
+        except Exception as error:
+            if type(error).__name__ != "DataDependentOutputException":
+                raise
+            self.values += 1
+            kind = bool if t.dtype == torch.bool else float if t.is_floating_point() else int
+            return kind(1 if t.device.type == "cpu" else 0)
+
+    def _run(self, func, name, args, kwargs):
+        given = tensors_in((args, kwargs))
+        self._begin_op(given)
+        for t in given:
+            if self._is_ours(t):
+                self._know_input(t)
+        op = Op(name, self.phase)
+        out = self._timed(func, args, kwargs, op)
+        made = [t for t in tensors_in(out) if self._is_ours(t)]
+        self._describe(op, func, args, kwargs, given, made, out)
+        if self._leaves_trace(op, name):
+            self.events.append(("op", op))
+        self._take_references(name, made, given, op)
+        return out
+
+    def _begin_op(self, given):
+        """A model that is called as a function has no module hook to begin its forward."""
+        if self.phase == "other" and any(isinstance(t, torch.nn.Parameter) for t in given):
+            if torch.is_grad_enabled():
+                self._set_phase("forward")
+
+    def _timed(self, func, args, kwargs, op):
+        if self.clock:
+            return self.clock(lambda: func(*args, **kwargs), op)
+        out = func(*args, **kwargs)     # the first results show whether time means anything
+        if tensors_in(out):
+            self.clock = make_clock(self.times, tensors_in(out))
+        return out
+
+    @staticmethod
+    def _leaves_trace(op, name):
+        """An alias that is the same tensor again (detach) is nothing that happens."""
+        if not (op.ins or op.outs or op.mutates):
+            return False
+        return not (name in ("aten::detach", "aten::alias") and set(op.outs) <= set(op.ins))
+
+    def _describe(self, op, func, args, kwargs, given, made, out):
+        """Fills the row of the op."""
+        written = self._written_arguments(func, args, kwargs)
+        mutated = unique(self._tensor(t) for t in written if self._is_ours(t))
+        ours = [t for t in given if self._is_ours(t)]
+        short = op.name.split("::")[1]
+        skip = {id(t) for t in written} if short in WRITE_ONLY else ()
+        op.ins = unique(self._tensor(t) for t in ours if id(t) not in skip)
+        op.mutates = mutated
+        op.outs = [t for t in unique(self._tensor(t) for t in made) if t not in mutated]
+        sources = {t.storage for t in op.ins}
+        is_view = op.outs and not mutated and all(t.storage in sources for t in op.outs)
+        if not is_view and short not in EMPTY:
+            sizes = {self._tensor(t): touched(t) for t in ours + made}
+            op.read = sum(sizes[t] for t in op.ins)
+            op.written = sum(sizes[t] for t in op.outs + op.mutates)
+        op.random = torch.Tag.nondeterministic_seeded in func.tags
+        formula = flop_registry.get(func._overloadpacket)
+        if formula:
+            op.flops = int(formula(*args, **kwargs, out_val=out))
+        if op.phase == "backward" and not self.stack:
+            for tensor in op.ins:
+                tensor.storage.kept = True
+        self._place(op)
+
+    @staticmethod
+    def _written_arguments(func, args, kwargs):
+        found = []
+        for i, a in enumerate(func._schema.arguments):
+            if a.alias_info is not None and a.alias_info.is_write:
+                value = args[i] if i < len(args) else kwargs.get(a.name)
+                found += tensors_in(value)
+        return found
+
+    def _place(self, op):
+        """Module, call, the op that is recomputed, and what autograd saved for it."""
+        node = torch._C._current_autograd_node()
+        if self.stack:
+            frame = self.stack[-1]
+            op.module, op.call = frame[0], max(frame[1], 0)
+            place = (frame[0], frame[1], frame[2], op.name)
+            frame[2] += 1
+            if frame[3]:
+                op.again = self.places.get(place)
+            else:
+                self.places[place] = op
+        elif node is not None:
+            op.module, op.call = self.module_of.get(node._sequence_nr(), ("", 0))
+        if node is None or self.stack:
+            number = torch.autograd._get_sequence_nr() - 1
+            self.module_of.setdefault(number, (op.module, op.call))
+            op.saved += self.packed.pop(number, [])
+            self.made_by[number] = op
+
+    def _take_references(self, name, made, given, op):
+        """Which of the results the program holds from now on."""
+        node = torch._C._current_autograd_node()
+        inside = node is not None and not self.stack
+        if inside and type(node).__name__ != "AccumulateGrad":
+            return
+        known = {id(t) for t in given}
+        for t in made:
+            if id(t) not in known:
+                self._watch(t, self._tensor(t))
+
+    # -- hindsight --
+
+    def finish(self):
+        """Roles, what outlives the step, and ids in the order of events."""
+        self._know_gradients()
+        self._know_state(self._know_now)
+        for storage in self.storages.values():
+            storage.after = True
+        for storage in self._all_storages():
+            storage.role = storage.role or self._role(storage)
+        self._give_ids()
+        self._say_what_is_missing()
+
+    @staticmethod
+    def _role(storage):
+        if storage.phase == "forward" and storage.kept:
+            return "activation"
+        return "input" if storage.phase == "other" and storage.kept else "temporary"
+
+    def _all_storages(self):
+        return self.first + [e[1] for e in self.events if e[0] == "alloc"]
+
+    def _give_ids(self):
+        for i, storage in enumerate(self._all_storages(), 1):
+            storage.id = i
+        self.ops = [e[1] for e in self.events if e[0] == "op"]
+        for i, op in enumerate(self.ops, 1):
+            op.id = i
+            op.saved = unique(op.saved)
+        self._keep_last_drops()
+        self._draw_curve()
+
+    def _draw_curve(self):
+        """Live bytes after each op, and the most at any time."""
+        live = self.peak = sum(storage.bytes for storage in self.first)
+        for event in self.events:
+            if event[0] == "alloc":
+                live += event[1].bytes
+                self.peak = max(self.peak, live)
+            elif event[0] == "free":
+                live -= event[1].bytes
+            elif event[0] == "op":
+                self.curve.append(live)
+
+    def _keep_last_drops(self):
+        """The same tensor can be made, dropped and made again: only its last drop counts."""
+        seen, events = set(), []
+        for event in reversed(self.events):
+            if event[0] == "drop":
+                if event[1] in seen or event[1].objects:
+                    continue
+                seen.add(event[1])
+            events.append(event)
+        self.events = events[::-1]
+
+    def _say_what_is_missing(self):
+        for device, found in sorted(self.left_out.items()):
+            self.notes.append(f"{len(found)} storages on {device}, {sum(found.values())} bytes, "
+                              "are left out")
+        if self.values:
+            self.notes.append(f"the program read {self.values} values of fake tensors, taken to "
+                              "be 1 on the host and 0 on the device")
+        if self.resized:
+            self.notes.append("storages changed their size, the first size is recorded")
+        for name in sorted(self.subclasses):
+            self.notes.append(f"tensors of the subclass {name} are left out")
+        if self.optimizers and not any(o.state for o in self.optimizers):
+            self.notes.append("the optimizer has no state")
+        first = {s for s in self.first if s.role == "state"}
+        if self.optimizers and not first and any(s.role == "state" for s in self._all_storages()):
+            self.notes.append("this is the first step: the optimizer's state is made in it")
+
+    # -- the file --
+
+    def write(self, path):
+        """Writes the trace; gzip when the name ends in .gz, with the same bytes every time."""
+        text = io.StringIO()
+        Writer(self, text).write()
+        data = text.getvalue().encode()
+        if path.endswith(".gz"):
+            with open(path, "wb") as file, gzip.GzipFile("", "wb", 9, file, mtime=0) as out:
+                out.write(data)
+        else:
+            with open(path, "wb") as file:
+                file.write(data)
+
+
+# ---- writing -----------------------------------------------------------------------------------
+
+class Writer:
+    """Rows of the trace format (traces/README.md of memreuse)."""
+
+    def __init__(self, recorder, file):
+        self.r, self.out = recorder, csv.writer(file, lineterminator="\n")
+        self.tensors = 0
+
+    def row(self, *fields):
+        self.out.writerow(fields)
+
+    def write(self):
+        r = self.r
+        self.row("memreuse", 1)
+        for field, value in r.about.items():
+            if value not in (None, ""):
+                self.row("about", field, value)
+        for note in r.notes:
+            self.row("note", note)
+        words = ["dataflow", "phases"] + (["saved", "drops"] if r.saved_hooks else [])
+        if any(op.ns for op in r.ops):
+            words.append("times")
+        self.row("has", *words)
+        for stream in sorted({op.stream for op in r.ops} - {0}):
+            self.row("stream", stream)
+        for storage in r.first:
+            self.row("storage", storage.id, storage.bytes, *self.storage(storage))
+            for tensor in storage.tensors.values():
+                if tensor.name:
+                    self.declare(tensor)
+        for event in r.events:
+            getattr(self, event[0])(*event[1:])
+
+    def storage(self, s):
+        columns = [f"per_sample={s.per_sample}"] if s.per_sample else []
+        columns += [f"stream={s.stream}"] if s.stream else []
+        columns += [f"device={s.device}"] if s.device else []
+        columns.append(f"role={s.role}")
+        return columns + ["before"] * s.before + ["after"] * s.after
+
+    def declare(self, tensor):
+        """The row of a tensor, before the first row that speaks of it; gives its id."""
+        if tensor.id is not None:
+            return tensor.id
+        self.tensors += 1
+        tensor.id = self.tensors
+        columns = [f"name={tensor.name}"] if tensor.name else []
+        columns.append(f"dtype={tensor.dtype}")
+        if tensor.shape:
+            columns.append("shape=" + "x".join(map(str, tensor.shape)))
+        if tensor.offset:
+            columns.append(f"offset={tensor.offset}")
+        if tensor.bytes != tensor.storage.bytes - tensor.offset:
+            columns.append(f"bytes={tensor.bytes}")
+        self.row("tensor", tensor.id, tensor.storage.id, *columns)
+        return tensor.id
+
+    def alloc(self, storage):
+        self.row("alloc", storage.id, storage.bytes, *self.storage(storage))
+
+    def free(self, storage):
+        self.row("free", storage.id)
+
+    def drop(self, tensor):
+        self.row("drop", self.declare(tensor))
+
+    def mark(self, kind, name):
+        self.row("mark", kind, name)
+
+    def op(self, op):
+        columns = []
+        for name in ("module", "call", "stream"):
+            if getattr(op, name):
+                columns.append(f"{name}={getattr(op, name)}")
+        columns += ["random"] * op.random
+        if op.again:
+            columns.append(f"again={op.again.id}")
+        for name in ("ns", "flops", "flops_per_sample", "read", "written", "workspace"):
+            if getattr(op, name):
+                columns.append(f"{name}={getattr(op, name)}")
+        for name, tensors in (("in", op.ins), ("out", op.outs), ("mutates", op.mutates)):
+            if tensors:
+                columns.append(f"{name}=" + " ".join(str(self.declare(t)) for t in tensors))
+        if op.saved:
+            columns.append("saved=" + " ".join(f"{self.declare(t)}:{saved_as(op, t)}"
+                                               for t in op.saved))
+        self.row("op", op.id, op.name, op.phase, *columns)
+
+
+def saved_as(op, tensor):
+    if tensor not in op.outs:
+        return "input"
+    return "mask" if tensor.dtype in ("bool", "uint8") else "output"
+
+
+# ---- clocks ------------------------------------------------------------------------------------
+
+def make_clock(wanted, tensors):
+    """What runs an op and may measure it: nothing for fake tensors, else time, on CUDA by events."""
+    is_fake = any(type(t).__name__ == "FakeTensor" or t.is_meta for t in tensors)
+    if wanted is False or is_fake:
+        return lambda run, op: run()
+    return CudaClock() if any(t.is_cuda for t in tensors) else host_clock
+
+
+def host_clock(run, op):
+    begin = time.perf_counter_ns()
+    out = run()
+    op.ns = time.perf_counter_ns() - begin
+    return out
+
+
+class CudaClock:
+    """Each op alone on the device: its duration by events, its peak by the allocator."""
+
+    def __call__(self, run, op):
+        cuda = torch.cuda
+        begin, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+        cuda.reset_peak_memory_stats()
+        held = cuda.memory_allocated()
+        begin.record()
+        out = run()
+        end.record()
+        end.synchronize()
+        op.ns = int(begin.elapsed_time(end) * 1e6)
+        op.stream = cuda.current_stream().cuda_stream
+        peak = cuda.max_memory_allocated()
+        op.workspace = max(0, peak - max(held, cuda.memory_allocated()))
+        return out
+
+
+# ---- no GPU ------------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def _backward_without_gpu():
+    """The CUDA build asks the driver in backward even when all tensors are fake.
+
+    Before backward the engine asks the CUDA hooks whether the device has a context, and without
+    a GPU that question is an error.  The hooks are an object with virtual functions: here it gets a
+    copy of its table in which that one function says no.
+    """
+    here = os.path.dirname(torch.__file__)
+    with open(os.path.join(here, "include/ATen/detail/AcceleratorHooksInterface.h")) as file:
+        names = re.findall(r"^  virtual [^;{]*?(~?\w+)\(", file.read(), re.M)
+    slot = names.index("hasPrimaryContext") + 1     # a destructor has two
+    get = ctypes.CDLL(os.path.join(here, "lib/libtorch_cpu.so"))["_ZN2at6detail12getCUDAHooksEv"]
+    get.restype = ctypes.c_void_p
+    table = ctypes.c_void_p.from_address(get())
+    before, functions = 16, 256     # bytes in front of a table; more entries than it has
+    copy = (ctypes.c_void_p * functions).from_buffer_copy(
+        (ctypes.c_void_p * functions).from_address(table.value - before))
+    no = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_int8)(lambda *_: False)
+    copy[before // ctypes.sizeof(ctypes.c_void_p) + slot] = ctypes.cast(no, ctypes.c_void_p).value
+    original, table.value = table.value, ctypes.addressof(copy) + before
+    try:
+        yield
+    finally:
+        table.value = original
+
+
+def fused_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
+                    enable_gqa=False):
+    """Attention by the kernel that PyTorch takes on an Ampere GPU; without one it cannot ask.
+
+    The order is PyTorch's: flash for half precision without a mask, else memory-efficient, else
+    by the formula.  Returns None for the last.
+    """
+    half = q.dtype in (torch.float16, torch.bfloat16)
+    fits = q.dim() == 4 and q.shape[-1] == k.shape[-1] == v.shape[-1] and q.shape[-1] % 8 == 0
+    backends = torch.backends.cuda
+    if fits and half and attn_mask is None and q.shape[-1] <= 256 and backends.flash_sdp_enabled():
+        return aten._scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal, False,
+                                                        scale=scale)[0]
+    if not fits or enable_gqa or not backends.mem_efficient_sdp_enabled():
+        return None
+    if attn_mask is not None:
+        if attn_mask.dtype == torch.bool:
+            attn_mask = torch.where(attn_mask, torch.zeros((), dtype=q.dtype, device=q.device),
+                                    torch.full((), -torch.inf, dtype=q.dtype, device=q.device))
+        attn_mask = attn_mask.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+    saves = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
+    return aten._scaled_dot_product_efficient_attention(q, k, v, attn_mask, saves, dropout_p,
+                                                        is_causal, scale=scale)[0]
+
+
+class _Attention(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.nn.functional.scaled_dot_product_attention and args[0].is_cuda:
+            out = fused_attention(*args, **(kwargs or {}))
+            if out is not None:
+                return out
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def pretend_cuda():
+    """Fake tensors on a device `cuda` for a machine that has none: backward, autocast, GradScaler
+    and attention work as if there were one.  Tensors made inside are fake, and on `cuda` unless
+    they say otherwise."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    with contextlib.ExitStack() as stack:
+        if not torch.cuda.is_available():
+            if torch.version.cuda:
+                stack.enter_context(_backward_without_gpu())
+            common = torch.cuda.amp.common
+            stack.callback(setattr, common, "amp_definitely_not_available",
+                           common.amp_definitely_not_available)
+            common.amp_definitely_not_available = lambda: False
+        mode = stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        stack.enter_context(torch.device("cuda"))
+        if not torch.cuda.is_available():
+            stack.enter_context(_Attention())
+        yield mode
+
+
+# ---- for users ---------------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def record(path, model=None, optimizer=None, times=None, **about):
+    """Records what runs inside to `path`.  `about` may have the fields that the format knows, such
+    as batch=32, sequence=128, precision="bfloat16"; most others are found out."""
+    found = dict(model=type(model).__name__ if model is not None else None,
+                 framework="pytorch", framework_version=torch.__version__,
+                 optimizer=type(optimizer).__name__.lower() if optimizer is not None else None,
+                 recorder="memreuse_record", recorder_version=VERSION,
+                 date=time.strftime("%Y-%m-%d"))
+    recorder = Recorder(model, optimizer, times=times)
+    recorder.notes.append("bytes and flops per sample are not known from one batch size")
+    with recorder:
+        yield recorder
+    fake = not recorder.clock or not any(op.ns for op in recorder.ops)
+    found["device"] = "fake" if fake else device_name(recorder.device)
+    found["steps"] = recorder.steps
+    found.update(about)
+    recorder.about = found
+    recorder.write(str(path))
+
+
+def device_name(kind):
+    return torch.cuda.get_device_name() if kind == "cuda" else f"{kind}, {sys.platform}"
