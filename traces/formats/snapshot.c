@@ -65,6 +65,11 @@ static mr_status join_segments(mr_raw_snapshot *raw, mr_value segments,
     mr_raw_list list;
     MR_VEC(mr_raw_segment) joined = {0};
     MR_TRY(mr_raw_list_of(raw, segments, MR_RAW_V_SEGMENT, "segments", &list));
+    if (list.n == 1) {
+        *out = raw->segments.at + raw->runs.at[list.first].first;
+        *n = raw->runs.at[list.first].n;
+        return MR_OK;
+    }
     for (uint32_t r = 0; r < list.n; r++) {
         const mr_raw_run run = raw->runs.at[list.first + r];
         for (uint32_t i = 0; i < run.n; i++)

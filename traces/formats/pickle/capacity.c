@@ -135,8 +135,8 @@ static uint64_t *sum_up(mr_device_events *device, uint64_t *most)
 {
     uint64_t *held = MR_NEW_N(device->raw->ctx, uint64_t, device->acts.n + 1);
     uint64_t sum = 0;
-    for (uint32_t r = 0; r < device->held.all.n; r++)
-        sum = plus(sum, up(device->held.all.at[r].bytes, MR_SMALL_SEGMENT));
+    for (uint32_t r = 0; r < device->held.order.n; r++)
+        sum = plus(sum, up(mr_stretches_at(&device->held, r)->bytes, MR_SMALL_SEGMENT));
     *most = sum;
     for (uint32_t a = 0; a < device->acts.n; a++) {
         held[a] = sum;

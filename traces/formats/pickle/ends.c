@@ -14,7 +14,7 @@ static void add_piece(mr_walk *w, mr_pieces *pieces, uint32_t segment, uint64_t 
 static void add_before(mr_walk *w, mr_device_events *device, mr_before_block *block)
 {
     const uint32_t s = mr_stretches_find(&device->now, block->address);
-    const uint32_t segment = device->now.all.at[s].segment;
+    const uint32_t segment = mr_stretches_at(&device->now, s)->segment;
     const mr_final_block *final =
         block->final == MR_NONE ? NULL : &device->blocks.at[block->final];
     const mr_segment *in = &device->history.segments.at[segment];
@@ -42,8 +42,8 @@ void mr_begin_device(mr_walk *w, mr_device_events *device)
     device->segment = MR_NEW_N(w->ctx, uint32_t, slots);
     for (uint32_t s = 0; s < slots; s++) device->storage[s] = device->segment[s] = MR_NONE;
     uint32_t b = 0;
-    for (uint32_t s = 0; s < device->now.all.n; s++) {
-        const mr_stretch *held = &device->now.all.at[s];
+    for (uint32_t s = 0; s < device->now.order.n; s++) {
+        const mr_stretch *held = mr_stretches_at(&device->now, s);
         const uint64_t end = held->address + held->bytes;
         uint64_t at = held->address;
         for (; b < device->before.n && device->before.at[b].address < end; b++) {
@@ -123,7 +123,8 @@ mr_status mr_end_device(mr_walk *w, mr_device_events *device)
                                   " but the events do not leave it",
                                   final->raw->address);
         for (uint32_t b = final->first; b < final->first + final->n; b++)
-            MR_TRY(end_block(w, device, &device->blocks.at[b], device->now.all.at[s].segment));
+            MR_TRY(end_block(w, device, &device->blocks.at[b],
+                             mr_stretches_at(&device->now, s)->segment));
     }
     for (uint32_t s = 0; s < w->raw->addresses.all.n; s++)
         left += device->storage[s] != MR_NONE;

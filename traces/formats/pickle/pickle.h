@@ -47,6 +47,9 @@ typedef enum mr_other {
 } mr_other;
 
 #define MR_TEXT_MAX 65536u
+#define MR_MARKS_MAX 1000 /* marks within marks; a snapshot has six */
+/* Places of the memo that cost nothing; each further one needs a few bytes of the file. */
+#define MR_MEMO_FREE ((uint64_t)1 << 20)
 
 static inline mr_value mr_v(unsigned kind, uint64_t payload)
 {

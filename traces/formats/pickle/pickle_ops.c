@@ -4,10 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define MARKS_MAX 1000  /* marks within marks; a snapshot has six */
 #define MEMO_AHEAD 1024 /* how far ahead of the others a place of the memo may be */
-#define MEMO_FREE ((uint64_t)1 << 20) /* places; more need MEMO_BYTES of the file each */
-#define MEMO_BYTES 4                  /* a place is worth remembering only behind a value */
+#define MEMO_BYTES 4    /* a place is worth remembering only behind a value */
 
 static mr_status need(mr_pickle *pickle, size_t n)
 {
@@ -131,11 +129,11 @@ static mr_status op_bytes(mr_pickle *pickle, uint64_t bytes, uint32_t from)
 static mr_status op_mark(mr_pickle *pickle, uint64_t arg, uint32_t from)
 {
     (void)arg, (void)from;
-    if (pickle->marks.n == MARKS_MAX)
+    if (pickle->marks.n == MR_MARKS_MAX)
         return mr_pickle_fail(pickle,
                               "lists and dicts lie within each other deeper than %d,"
                               " expected a memory snapshot",
-                              MARKS_MAX);
+                              MR_MARKS_MAX);
     MR_PUSH(pickle->ctx, &pickle->marks, pickle->stack.n);
     return MR_OK;
 }
@@ -220,7 +218,7 @@ static mr_status op_put(mr_pickle *pickle, uint64_t index, uint32_t from)
                               "place %" PRIu64 " of the memo is filled after %" PRIu64
                               " others, expected the next one",
                               index, pickle->filled);
-    if (pickle->filled > MEMO_FREE + pickle->at / MEMO_BYTES)
+    if (pickle->filled > MR_MEMO_FREE + pickle->at / MEMO_BYTES)
         return mr_pickle_fail(pickle,
                               "%" PRIu64 " values are remembered within so few bytes,"
                               " expected a memory snapshot",

@@ -75,8 +75,8 @@ static uint32_t beside(const mr_device_events *device, uint64_t address, uint64_
     const uint64_t sides[] = {address - 1, address + bytes};
     for (int i = 0; i < 2; i++) {
         const uint32_t r = mr_stretches_find(&device->now, sides[i]);
-        if (r == MR_NONE || !device->now.all.at[r].expandable) continue;
-        const uint32_t c = device->class_of.at[device->now.all.at[r].segment];
+        if (r == MR_NONE || !mr_stretches_at(&device->now, r)->expandable) continue;
+        const uint32_t c = device->class_of.at[mr_stretches_at(&device->now, r)->segment];
         if (device->classes.at[c].stream == stream) return c;
     }
     return MR_NONE;
@@ -132,9 +132,9 @@ mr_status mr_hold_segments(mr_device_events *device)
 {
     /* Those known from the end first: what was unmapped later is judged by its neighbours. */
     for (int known = 1; known >= 0; known--)
-        for (uint32_t r = 0; r < device->held.all.n; r++)
-            if ((device->held.all.at[r].segment != MR_NONE) == known)
-                MR_TRY(hold(device, &device->held.all.at[r]));
+        for (uint32_t r = 0; r < device->held.order.n; r++)
+            if ((mr_stretches_at(&device->held, r)->segment != MR_NONE) == known)
+                MR_TRY(hold(device, mr_stretches_at(&device->held, r)));
     device->history.held = device->history.segments.n;
     return MR_OK;
 }
@@ -170,7 +170,7 @@ static mr_status unmap(mr_device_events *device, const mr_act *a, uint64_t addre
                        uint64_t bytes)
 {
     const uint32_t r = mr_stretches_find(&device->now, address);
-    const mr_stretch *range = r == MR_NONE ? NULL : &device->now.all.at[r];
+    const mr_stretch *range = r == MR_NONE ? NULL : mr_stretches_at(&device->now, r);
     if (!range || range->address + range->bytes - address < bytes)
         return mr_device_fail(device, a->event,
                               "%" PRIu64 " bytes are unmapped at 0x%" PRIx64
@@ -191,14 +191,14 @@ static mr_status release(mr_device_events *device, const mr_act *a, uint64_t add
                          uint64_t bytes)
 {
     const uint32_t r = mr_stretches_find(&device->now, address);
-    const mr_stretch *range = r == MR_NONE ? NULL : &device->now.all.at[r];
+    const mr_stretch *range = r == MR_NONE ? NULL : mr_stretches_at(&device->now, r);
     if (!range || range->address != address || range->bytes != bytes || range->expandable)
         return mr_device_fail(device, a->event,
                               "a segment of %" PRIu64 " bytes is given back at 0x%" PRIx64
                               ", but none like it is held",
                               bytes, address);
     command(device, MR_RELEASE, range->segment, address, bytes);
-    mr_stretches_remove(&device->now, r);
+    mr_stretches_remove(device->raw->ctx, &device->now, r);
     return MR_OK;
 }
 

@@ -22,14 +22,14 @@ static mr_status undo_alloc(mr_device_events *device, mr_act *a, const mr_raw_ev
 {
     mr_stretches *held = &device->held;
     const uint32_t i = mr_stretches_find(held, address);
-    const mr_stretch *range = i == MR_NONE ? NULL : &held->all.at[i];
+    const mr_stretch *range = i == MR_NONE ? NULL : mr_stretches_at(held, i);
     if (!range || range->address != address || range->bytes != e->size || range->expandable)
         return mr_device_fail(device, a->event,
                               "a segment of %" PRIu64 " bytes is taken at 0x%" PRIx64
                               ", but what follows shows no such segment there",
                               e->size, address);
     a->final = range->segment;
-    mr_stretches_remove(held, i);
+    mr_stretches_remove(device->raw->ctx, held, i);
     return MR_OK;
 }
 
@@ -219,8 +219,8 @@ static mr_status size_blocks(mr_device_events *device, const slot_story *stories
 {
     gaps open = {0};
     uint32_t b = 0;
-    for (uint32_t r = 0; r < device->now.all.n; r++) {
-        const mr_stretch *range = &device->now.all.at[r];
+    for (uint32_t r = 0; r < device->now.order.n; r++) {
+        const mr_stretch *range = mr_stretches_at(&device->now, r);
         const uint64_t end = range->address + range->bytes;
         if (b < device->before.n && device->before.at[b].address < range->address) break;
         for (; b < device->before.n && device->before.at[b].address < end; b++) {

@@ -35,7 +35,7 @@ static mr_status locate(mr_walk *w, mr_device_events *device, const mr_raw_event
 {
     const uint64_t address = w->raw->addresses.all.at[e->slot];
     const uint32_t s = mr_stretches_find(&device->now, address);
-    const mr_stretch *found = s == MR_NONE ? NULL : &device->now.all.at[s];
+    const mr_stretch *found = s == MR_NONE ? NULL : mr_stretches_at(&device->now, s);
     if (!found || !e->size || e->size > found->bytes - (address - found->address))
         return mr_device_fail(device, device->i,
                               "%" PRIu64 " bytes are allocated at 0x%" PRIx64
@@ -182,17 +182,20 @@ static mr_device_events *soonest(mr_walk *w, mr_device_events *devices, uint32_t
     return best;
 }
 
-/* Every event becomes at most one of each; what is not used is never touched. */
+/* About as much as will be needed, for a page that is touched costs more than a push. */
 static void make_room(mr_walk *w, mr_device_events *devices, uint32_t n)
 {
-    uint64_t events = 16 + (uint64_t)w->n_annotations, storages = 0;
+    uint64_t events = w->n_annotations, storages = 0;
     for (uint32_t d = 0; d < n; d++) {
         mr_device_events *device = &devices[d];
-        events += device->n + device->before.n;
-        storages += device->before.n;
-        for (uint32_t i = 0; i < device->n; i++)
-            storages += device->at[i].action == MR_RAW_alloc;
-        MR_RESERVE_N(w->ctx, &device->history.cmds, device->n + device->before.n);
+        uint32_t allocs = 0, frees = 0;
+        for (uint32_t i = 0; i < device->n; i++) {
+            allocs += device->at[i].action == MR_RAW_alloc;
+            frees += device->at[i].action == MR_RAW_free_requested;
+        }
+        events += allocs + frees;
+        storages += allocs + device->before.n;
+        MR_RESERVE_N(w->ctx, &device->history.cmds, allocs + frees + device->acts.n);
     }
     if (events > UINT32_MAX / 2) return;
     MR_RESERVE_N(w->ctx, &w->trace->storages, (uint32_t)storages);
