@@ -4,7 +4,8 @@
  *     raw file ───────────────────────►
  *
  * The window is twice as long as anybody may ask for, so what is left of it is moved to its
- * beginning only after at least half of it was taken: the cost per byte is constant.
+ * beginning only after at least as much was taken: the cost per byte is constant.  Readers who
+ * ask for little only ever touch the beginning of it.
  */
 #include "source.h"
 
@@ -18,7 +19,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#define INPUT ((size_t)1 << 18) /* compressed bytes held at a time */
+#define INPUT ((size_t)1 << 18)  /* compressed bytes held at a time */
+#define STEP ((size_t)1 << 18)   /* as much as stays in a cache while it is read */
 #define RATIO_FREE (64 * MR_MIB) /* nobody is harmed by this much, whatever the ratio */
 
 typedef enum packing { RAW, GZIP, ZSTD } packing;
@@ -94,8 +96,8 @@ static void refill(mr_source *source, size_t want)
     while (source->in_have < want && !source->in_ended) {
         memmove(source->input, source->in, source->in_have);
         source->in = source->input;
-        const size_t got = read_some(source, source->input + source->in_have,
-                                     INPUT - source->in_have);
+        const size_t got =
+            read_some(source, source->input + source->in_have, INPUT - source->in_have);
         source->in_have += got;
         source->in_ended = !got;
     }
@@ -192,13 +194,16 @@ static void fill(mr_source *source, size_t want)
 {
     while (source->have < want && !source->ended) {
         size_t begin = (size_t)(source->at - source->window);
-        if (begin + want > source->size) {
+        const bool cheap = begin >= STEP && source->have <= begin;
+        if (begin + want > source->size || cheap) {
             memmove(source->window, source->at, source->have);
             source->at = source->window;
             begin = 0;
         }
         const size_t used = begin + source->have;
-        const size_t got = unpack(source, source->window + used, source->size - used);
+        const size_t room = source->size - used;
+        const bool little = want <= STEP && room > STEP;
+        const size_t got = unpack(source, source->window + used, little ? STEP : room);
         source->have += got;
         source->made += got;
         if (source->packing != RAW && source->made > RATIO_FREE
