@@ -79,6 +79,7 @@ class Storage:
         self.id = None          # given when the trace is written, in the order of events
         self.role = None        # known by identity; the rest is decided by `kept`
         self.kept = False       # saved for backward, or read by it
+        self.fed = False        # read by forward
         self.before = self.after = False
         self.stream = 0
         self.tensors = {}       # by geometry
@@ -171,7 +172,7 @@ class Recorder(TorchDispatchMode):
         self.resized, self.subclasses = 0, set()
         self.device = self._find_device()
         self.cleanup = contextlib.ExitStack()
-        self.clock = None
+        self.clock, self.finished = None, False
 
     # -- begin and end --
 
@@ -296,7 +297,9 @@ class Recorder(TorchDispatchMode):
         return storage
 
     def _released(self, key):
-        self.events.append(("free", self.storages.pop(key)))
+        storage = self.storages.pop(key)
+        if not self.finished:
+            self.events.append(("free", storage))
 
     def _tensor(self, t, before=False):
         storage = self._storage(t, before)
@@ -320,7 +323,7 @@ class Recorder(TorchDispatchMode):
     def _finalised(self, key):
         _, tensor = self.objects.pop(key)
         tensor.objects -= 1
-        if not tensor.objects:
+        if not tensor.objects and not self.finished:
             self.events.append(("drop", tensor))
 
     # -- saved for backward --
@@ -521,9 +524,9 @@ class Recorder(TorchDispatchMode):
         formula = flop_registry.get(func._overloadpacket)
         if formula:
             op.flops = int(formula(*args, **kwargs, out_val=out))
-        if op.phase == "backward" and not self.stack:
-            for tensor in op.ins:
-                tensor.storage.kept = True
+        for tensor in op.ins:
+            tensor.storage.kept |= op.phase == "backward" and not self.stack
+            tensor.storage.fed |= op.phase == "forward"
         self._place(op)
 
     @staticmethod
@@ -572,6 +575,7 @@ class Recorder(TorchDispatchMode):
         """Roles, what outlives the step, and ids in the order of events."""
         self._know_gradients()
         self._know_state(self._know_now)
+        self.finished = True
         for storage in self.storages.values():
             storage.after = True
         for storage in self._all_storages():
@@ -583,7 +587,7 @@ class Recorder(TorchDispatchMode):
     def _role(storage):
         if storage.phase == "forward" and storage.kept:
             return "activation"
-        return "input" if storage.phase == "other" and storage.kept else "temporary"
+        return "input" if storage.phase == "other" and storage.fed else "temporary"
 
     def _all_storages(self):
         return self.first + [e[1] for e in self.events if e[0] == "alloc"]

@@ -1,0 +1,296 @@
+"""Records one of the models of models.py on fake CUDA tensors, and what PyTorch says of the same.
+
+    python3 record.py --model bert-base-mlm --batch 32 --seq 128 -o bert-base-mlm-b32-s128.csv.gz
+
+The step is recorded at three batch sizes.  The first two give bytes and flops per sample, the third
+must agree; what does not is listed in a note of the file.  `--manifest` and `--truth` keep one row
+per file in tables beside it.
+"""
+import argparse
+import contextlib
+import csv
+import gc
+import hashlib
+import os
+import shlex
+import sys
+
+os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"      # MemTracker then counts single bytes
+
+import torch  # noqa: E402
+
+import memreuse_record as mr  # noqa: E402
+import truth  # noqa: E402
+from models import WORKLOADS, Options  # noqa: E402
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def optimizers():
+    """Names that --optimizer knows.  What PyTorch takes on a GPU by itself, foreach, is asked for:
+    it does not take it for fake tensors."""
+    optim = torch.optim
+    return {
+        "adamw": lambda p: optim.AdamW(p, foreach=True),
+        "adamw-loop": lambda p: optim.AdamW(p, foreach=False),
+        "adamw-fused": lambda p: optim.AdamW(p, fused=True),
+        "adam": lambda p: optim.Adam(p, foreach=True),
+        "sgd": lambda p: optim.SGD(p, lr=0.1, foreach=True),
+        "sgd-momentum": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, foreach=True),
+        "rmsprop": lambda p: optim.RMSprop(p, foreach=True),
+        "adafactor": lambda p: optim.Adafactor(p, foreach=False),
+        "none": lambda p: None,
+    }
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--model", required=True, choices=sorted(WORKLOADS))
+    p.add_argument("--batch", type=int, required=True)
+    p.add_argument("--seq", type=int, default=0)
+    p.add_argument("--image", type=int, default=0)
+    p.add_argument("--precision", default="float32",
+                   choices=["float32", "bfloat16", "amp-float16", "amp-bfloat16"])
+    p.add_argument("--optimizer", default="adamw", choices=sorted(optimizers()))
+    p.add_argument("--attention", default="eager", choices=["eager", "sdpa"])
+    p.add_argument("--accumulate", type=int, default=1, help="pieces that the batch is run in")
+    p.add_argument("--keep-gradients", action="store_true", help="zero_grad(set_to_none=False)")
+    p.add_argument("--checkpoint", default="", choices=["", "block", "reentrant"])
+    p.add_argument("--inplace", action="store_true", help="activations in place")
+    p.add_argument("--untied", action="store_true", help="input and output embeddings of their own")
+    p.add_argument("--save-on-cpu", action="store_true")
+    p.add_argument("--no-grad", action="store_true", help="inference")
+    p.add_argument("--steps", type=int, default=1)
+    p.add_argument("--date", default="", help="of the recording, year-month-day")
+    p.add_argument("--technique", default="", help="word for the manifest")
+    p.add_argument("--plain", default="", help="the file without the technique, for the manifest")
+    p.add_argument("--manifest")
+    p.add_argument("--truth")
+    p.add_argument("-o", required=True, metavar="FILE")
+    return p.parse_args()
+
+
+# ---- the program that is recorded --------------------------------------------------------------
+
+class Run:
+    """A model with its optimizer, ready to take steps.  Lives inside `pretend_cuda`."""
+
+    def __init__(self, args, samples):
+        self.args, self.samples, self.number = args, samples, 0
+        torch.set_default_dtype(DTYPES.get(args.precision, torch.float32))
+        self.work = WORKLOADS[args.model](Options(
+            attention=args.attention, checkpoint=args.checkpoint, inplace=args.inplace,
+            tied=not args.untied, sequence=args.seq, image=args.image))
+        self.model = self.work.model
+        self.inference = args.no_grad or self.work.about.get("inference", False)
+        if self.inference:
+            self.model.eval()
+        make = optimizers()["none" if self.inference else args.optimizer]
+        self.optimizer = make(self.model.parameters())
+        self.scaler = torch.amp.GradScaler() if args.precision == "amp-float16" else None
+        self.batch = None
+
+    def prepare(self):
+        """The next batch; between two steps, as a data loader has it ready."""
+        self.batch = self.work.batch(self.samples, self.number)
+        self.number += 1
+
+    def step(self):
+        if self.inference:
+            with torch.no_grad():
+                self.work.loss(self.model, *self.batch)
+            return
+        self.optimizer.zero_grad(set_to_none=not self.args.keep_gradients)
+        pieces = zip(*(t.chunk(self.args.accumulate) for t in self.batch))
+        for piece in pieces if self.args.accumulate > 1 else [self.batch]:
+            self.forward_backward(piece)
+        if self.scaler:
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        else:
+            self.optimizer.step()
+
+    def forward_backward(self, piece):
+        with self.precision(), self.saving():
+            loss = self.work.loss(self.model, *piece)
+        if self.args.accumulate > 1:
+            loss = loss / self.args.accumulate
+        (self.scaler.scale(loss) if self.scaler else loss).backward()
+
+    def precision(self):
+        if not self.args.precision.startswith("amp-"):
+            return contextlib.nullcontext()
+        return torch.autocast("cuda", DTYPES[self.args.precision[4:]])
+
+    def saving(self):
+        if not self.args.save_on_cpu:
+            return contextlib.nullcontext()
+        return torch.autograd.graph.save_on_cpu()
+
+    def steps(self, between=lambda: None):
+        """As many as asked for, the first batch being there already."""
+        for i in range(self.args.steps):
+            if i:
+                between()
+                self.prepare()
+            self.step()
+
+    def settle(self):
+        """One step, so that the optimizer has its state; then nothing is left but what stays."""
+        self.prepare()
+        self.step()
+        self.number = 0
+        self.prepare()
+        gc.collect()
+
+
+@contextlib.contextmanager
+def settled(args, samples):
+    """A run after its first step, garbage collection off: cycles are to be seen, not hidden."""
+    with mr.pretend_cuda():
+        run = Run(args, samples)
+        run.settle()
+        gc.disable()
+        try:
+            yield run
+        finally:
+            gc.enable()
+            torch.set_default_dtype(torch.float32)
+
+
+def recorded(args, samples):
+    with settled(args, samples) as run:
+        recorder = mr.Recorder(run.model, run.optimizer, about_of(args, run))
+        with recorder:
+            run.steps(recorder.step)
+        note_cycles(recorder)
+        return recorder
+
+
+def note_cycles(recorder):
+    """Storages that only the garbage collector would release stay `after`; the file says so."""
+    before = len(recorder.storages)
+    bytes_ = sum(s.bytes for s in recorder.storages.values())
+    gc.collect()
+    lost = before - len(recorder.storages)
+    if lost:
+        bytes_ -= sum(s.bytes for s in recorder.storages.values())
+        recorder.notes.append(f"{lost} storages, {bytes_} bytes, are live after the last step only "
+                              "because reference cycles hold them")
+
+
+def about_of(args, run):
+    return dict(model=args.model, framework="pytorch",
+                framework_version=torch.__version__.split("+")[0], device="fake",
+                precision=args.precision, batch=args.batch, sequence=run.work.sequence or "",
+                image=run.work.image or "", optimizer="" if run.inference else args.optimizer,
+                recorder="memreuse_record", recorder_version=mr.VERSION, date=args.date,
+                steps=args.steps)
+
+
+# ---- per sample --------------------------------------------------------------------------------
+
+def shape_of(recorder):
+    """The course of a recording without its sizes."""
+    course = []
+    for event in recorder.events:
+        kind, thing = event[0], event[1]
+        if kind == "op":
+            course.append((thing.name, thing.phase, thing.module,
+                           [t.storage.id for t in thing.ins + thing.outs + thing.mutates]))
+        elif kind in ("alloc", "free"):
+            course.append((kind, thing.id))
+        elif kind == "drop":
+            course.append((kind, thing.storage.id))
+    return course
+
+
+def fit(args, first, second, third, batches):
+    """bytes and flops = fixed + per_sample * batch, from two sizes and held against a third."""
+    if not shape_of(first) == shape_of(second) == shape_of(third):
+        first.notes.append("bytes and flops per sample are not known: the step runs differently at "
+                           f"batch sizes {batches[0]}, {batches[1]} and {batches[2]}")
+        return
+    storages = fit_one(first._all_storages(), second._all_storages(), third._all_storages(),
+                       "bytes", "per_sample", batches)
+    ops = fit_one(first.ops, second.ops, third.ops, "flops", "flops_per_sample", batches)
+    first.notes.append(f"bytes and flops per sample follow from batch sizes {batches[0]} and "
+                       f"{batches[1]} and were found again at {batches[2]}"
+                       + (", except:" if storages or ops else ""))
+    for thing, what in ((storages, "storage"), (ops, "op")):
+        for x, values in thing:
+            first.notes.append(f"{what} {x.id} is not linear in the batch: {values[0]}, "
+                               f"{values[1]}, {values[2]}")
+
+
+def fit_one(first, second, third, attribute, per_sample, batches):
+    """Fills `per_sample` where a whole number explains all three; gives the others."""
+    odd = []
+    for x, y, z in zip(first, second, third):
+        a, b, c = (getattr(t, attribute) for t in (x, y, z))
+        slope, rest = divmod(b - a, batches[1] - batches[0])
+        fixed = a - slope * batches[0]
+        if rest or slope < 0 or fixed < 0 or fixed + slope * batches[2] != c:
+            odd.append((x, (a, b, c)))
+        else:
+            setattr(x, per_sample, slope)
+    return odd
+
+
+# ---- tables ------------------------------------------------------------------------------------
+
+def put_row(path, row):
+    """Replaces or adds the row of a file in a table that is kept in the order of file names."""
+    rows = []
+    if os.path.exists(path):
+        with open(path, newline="") as file:
+            rows = [r for r in csv.DictReader(file) if r["file"] != row["file"]]
+    rows = sorted(rows + [row], key=lambda r: r["file"])
+    with open(path, "w", newline="") as file:
+        out = csv.DictWriter(file, list(row), lineterminator="\n")
+        out.writeheader()
+        out.writerows(rows)
+
+
+def command_of(args):
+    """What was typed, without the tables."""
+    words, skip = [], False
+    for word in sys.argv[1:]:
+        if skip or word in ("--manifest", "--truth", "--technique", "--plain", "-o"):
+            skip = not skip
+            continue
+        words.append(word)
+    return shlex.join(["record.py"] + words)
+
+
+def manifest_row(args, recorder):
+    with open(args.o, "rb") as file:
+        digest = hashlib.sha256(file.read()).hexdigest()
+    return dict(file=os.path.basename(args.o), sha256=digest, command=command_of(args),
+                technique=args.technique, plain=args.plain,
+                torch=torch.__version__.split("+")[0], date=args.date, ops=len(recorder.ops),
+                storages=len(recorder._all_storages()), peak=recorder.peak,
+                flops=sum(op.flops for op in recorder.ops))
+
+
+def main():
+    args = arguments()
+    more = args.accumulate
+    batches = (args.batch, args.batch + more, 2 * args.batch + 3 * more)
+    first = recorded(args, batches[0])
+    fit(args, first, recorded(args, batches[1]), recorded(args, batches[2]), batches)
+    first.write(args.o)
+    if args.manifest:
+        put_row(args.manifest, manifest_row(args, first))
+    if args.truth:
+        with settled(args, args.batch) as run:
+            own = truth.live_bytes(run)
+        with settled(args, args.batch) as run:
+            flops = truth.flop_counter(run)
+        with settled(args, args.batch) as run:
+            peer = truth.mem_tracker(run)
+        put_row(args.truth, truth.row(args.o, first, own, flops, peer))
+
+
+if __name__ == "__main__":
+    main()
