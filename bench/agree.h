@@ -25,16 +25,23 @@ void mr_agree(mr_ctx *ctx, const mr_history *history, const mr_placement *placem
               mr_parting *out);
 
 /* How many deeds of some kinds the history has. */
-uint32_t mr_count_deeds(mr_ctx *ctx, const mr_history *history, mr_cmd_kind first,
-                        mr_cmd_kind last);
+uint32_t mr_count_deeds(const mr_history *history, mr_cmd_kind first, mr_cmd_kind last);
 
-/* A recording does not say whether a deferred free completed because the allocator looked for it
- * before it searched, or because it waited for the device when the search had failed: both stand
- * before the request.  mr_doubts counts the frees for which this is open at an event; mr_put_off
- * moves the last n of them behind the request, which is the second reading, and mr_put_back undoes
- * that. */
-uint32_t mr_doubts(const mr_trace *trace, uint32_t event);
-void mr_put_off(mr_trace *trace, uint32_t event, uint32_t n);
-void mr_put_back(mr_trace *trace, uint32_t event, uint32_t n);
+/* Two things are not in a recording, and both show directly before a request:
+ *
+ *   - a deferred free completed because the allocator looked for it before it searched, or because
+ *     it waited for the device when the search had failed;
+ *   - memory was given back because the program asked for it (empty_cache), or because the
+ *     allocator wanted to serve the request.
+ *
+ * A reader settles for one reading; mr_reread tries the others at one request, one after the other. */
+typedef struct mr_reading {
+    uint32_t put_off;     /* deferred frees before the request that complete while it waits */
+    bool flush, no_flush; /* the program did, or did not, give memory back before the request */
+} mr_reading;
+
+/* The k-th other reading at event `event`; false when there are no more. */
+bool mr_reread(mr_ctx *ctx, const mr_trace *trace, uint32_t event, uint32_t k, mr_trace *out,
+               mr_reading *reading);
 
 #endif

@@ -100,6 +100,8 @@ static mr_status choose_device(mr_ctx *ctx, const mr_args *args, mr_scene *scene
     scene->capacity = args->capacity ? args->capacity
                       : args->device ? mr_device_capacity(&scene->device)
                                      : UINT64_MAX;
+    /* Memory fractions refer to all of the device; of one nobody named, the capacity is all. */
+    if (args->capacity && !args->device) scene->device.memory = args->capacity;
     return MR_OK;
 }
 

@@ -17,7 +17,9 @@ typedef struct check {
     const mr_history *history;
     const mr_placement *placement;
     mr_sink *sink;    /* NULL: nothing is said */
-    uint32_t put_off; /* deferred frees read in the second way (agree.h) */
+    /* How often the recording was read in another way (agree.h). */
+    uint32_t put_off, flushes, no_flushes;
+    bool flushes_open; /* the capacity leaves it open who gave memory back */
 } check;
 
 /* ---- saying what differs ----------------------------------------------------------------- */
@@ -29,7 +31,6 @@ static const char *kind_name(mr_cmd_kind kind)
                                         [MR_MAP] = "segment_map",
                                         [MR_UNMAP] = "segment_unmap",
                                         [MR_BIND] = "alloc",
-                                        [MR_DEFER] = "free_requested",
                                         [MR_UNBIND] = "free_completed",
                                         [MR_EXEC] = "op",
                                         [MR_REFUSE] = "oom"};
@@ -127,7 +128,25 @@ static bool compare_blocks(const check *c)
 static const char *count(const check *c, mr_cmd_kind first, mr_cmd_kind last, const char *one,
                          const char *many)
 {
-    return mr_show_count(c->ctx, mr_count_deeds(c->ctx, c->history, first, last), one, many);
+    return mr_show_count(c->ctx, mr_count_deeds(c->history, first, last), one, many);
+}
+
+/* What the recording leaves open, and how it was taken. */
+static void put_reading(const check *c, uint32_t n, const char *one, const char *many)
+{
+    if (n)
+        mr_sink_print(c->sink, "device %" PRIu32 ": taken so, as the recording does not say: %s\n",
+                      c->history->device, mr_show_count(c->ctx, n, one, many));
+}
+
+static void put_readings(const check *c)
+{
+    put_reading(c, c->put_off, "free completed while the allocator waited for the device",
+                "frees completed while the allocator waited for the device");
+    put_reading(c, c->flushes, "time the program gave memory back (empty_cache)",
+                "times the program gave memory back (empty_cache)");
+    put_reading(c, c->no_flushes, "time the allocator gave memory back to serve a request",
+                "times the allocator gave memory back to serve a request");
 }
 
 static void put_exact(const check *c)
@@ -137,10 +156,7 @@ static void put_exact(const check *c)
                   count(c, MR_BIND, MR_BIND, "allocation", "allocations"),
                   count(c, MR_UNBIND, MR_UNBIND, "free", "frees"),
                   count(c, MR_RESERVE, MR_UNMAP, "segment operation", "segment operations"));
-    if (c->put_off)
-        mr_sink_print(c->sink, "device %" PRIu32 ": of these frees, %s taken to have completed "
-                      "when the allocator waited for the device\n", h->device,
-                      mr_show_count(c->ctx, c->put_off, "is", "are"));
+    put_readings(c);
 }
 
 /* What succeeded and what failed leave a range for the capacity; its lower end is taken. */
@@ -169,15 +185,15 @@ static bool is_in_range(const mr_history *h, uint64_t capacity)
            || (capacity >= h->capacity_low && capacity < h->capacity_high);
 }
 
-static void put_out_of_range(const mr_history *h, uint64_t capacity, mr_sink *sink)
+/* A limit of the allocator's own, such as a memory fraction, looks like a smaller device. */
+static void put_out_of_range(const mr_history *h, mr_sink *sink)
 {
     mr_sink_print(sink,
-                  "device %" PRIu32 ": different: with %" PRIu64 " bytes it cannot have gone "
-                  "as recorded, which takes at least %" PRIu64,
-                  h->device, capacity, h->capacity_low);
+                  "device %" PRIu32 ": as recorded it takes a capacity of at least %" PRIu64,
+                  h->device, h->capacity_low);
     if (h->capacity_high != UINT64_MAX)
         mr_sink_print(sink, " and less than %" PRIu64, h->capacity_high);
-    mr_sink_print(sink, "\n");
+    mr_sink_print(sink, " bytes\n");
 }
 
 /* Predicts, and finds where the prediction parts from the recording. */
@@ -189,43 +205,45 @@ static mr_status predict(mr_ctx *ctx, const mr_question *question, const mr_hist
     return MR_OK;
 }
 
-/* Reads deferred frees at the place where the two part in the second way, as few of them as let the
- * prediction go further; none when that does not help. */
-static mr_status read_again(mr_ctx *ctx, const mr_question *question, mr_trace *trace,
-                            const mr_history *history, mr_parting *parting, uint32_t *put_off)
+/* Reads the recording in another way where the two part, the first that lets the prediction go
+ * further.  *better stays false when none does. */
+static mr_status read_again(check *c, mr_question *question, mr_parting *parting, bool *better)
 {
     const mr_parting before = *parting;
-    const uint32_t doubts = mr_doubts(trace, before.event);
-    for (uint32_t n = 1; n <= doubts; n++) {
+    mr_trace *other = MR_NEW(c->ctx, mr_trace);
+    mr_reading reading;
+    for (uint32_t k = 0;; k++) {
         mr_ctx scratch = {0};
         mr_answer answer;
-        mr_put_off(trace, before.event - n + 1, 1); /* one more than the last time */
-        const mr_status status = predict(&scratch, question, history, &answer, parting);
+        if (!mr_reread(c->ctx, question->trace, before.event, k, other, &reading)) break;
+        if ((reading.flush || reading.no_flush) && !c->flushes_open) continue;
+        mr_question again = *question;
+        again.trace = other;
+        const mr_status status = predict(&scratch, &again, c->history, &answer, parting);
         mr_ctx_clear(&scratch);
-        if (status) return mr_fail(ctx, status, "%s", scratch.failure.text);
+        if (status) return mr_fail(c->ctx, status, "%s", scratch.failure.text);
         if (parting->parted && parting->agreed <= before.agreed) continue;
-        *put_off += n;
+        question->trace = other;
+        c->put_off += reading.put_off;
+        c->flushes += reading.flush;
+        c->no_flushes += reading.no_flush;
+        *better = true;
         return MR_OK;
     }
-    mr_put_back(trace, before.event, doubts);
     *parting = before;
     return MR_OK;
 }
 
-static mr_status check_placement(check *c, const mr_question *asked, bool *exact)
+static mr_status check_placement(check *c, mr_question *question, bool *exact)
 {
-    mr_question question = *asked;
-    mr_trace trace = *asked->trace;
     mr_answer answer;
     mr_parting parting;
-    mr_trace_copy(c->ctx, asked->trace, &trace);
-    question.trace = &trace;
-    MR_TRY(predict(c->ctx, &question, c->history, &answer, &parting));
-    for (uint32_t before = MR_NONE; parting.parted && parting.agreed != before;) {
-        before = parting.agreed;
-        MR_TRY(read_again(c->ctx, &question, &trace, c->history, &parting, &c->put_off));
+    MR_TRY(predict(c->ctx, question, c->history, &answer, &parting));
+    for (bool better = parting.parted; better && parting.parted;) {
+        better = false;
+        MR_TRY(read_again(c, question, &parting, &better));
+        if (better) MR_TRY(predict(c->ctx, question, c->history, &answer, &parting));
     }
-    MR_TRY(predict(c->ctx, &question, c->history, &answer, &parting));
     c->placement = &answer.placement;
     if (parting.parted && c->sink) put_parting(c, &parting);
     *exact = !parting.parted && compare_blocks(c);
@@ -245,11 +263,15 @@ static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *
     question.as_recorded = question.go_on = true;
     question.capacity = choose_capacity(args, history);
     if (sink) put_capacity(ctx, args, history, sink);
-    *exact = is_in_range(history, question.capacity);
-    if (!*exact && sink) put_out_of_range(history, question.capacity, sink);
-    if (!*exact) return MR_OK;
-    check c = {.ctx = ctx, .trace = &scene->trace, .history = history, .sink = sink};
-    return check_placement(&c, &question, exact);
+    check c = {.ctx = ctx,
+               .trace = &scene->trace,
+               .history = history,
+               .sink = sink,
+               .flushes_open = is_in_range(history, question.capacity)};
+    MR_TRY(check_placement(&c, &question, exact));
+    if (!*exact && sink && !is_in_range(history, question.capacity))
+        put_out_of_range(history, sink);
+    return MR_OK;
 }
 
 /* ---- the release ------------------------------------------------------------------------- */

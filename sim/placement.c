@@ -227,12 +227,15 @@ static bool step(driver *d, const mr_schedule *schedule, const mr_event *event)
 
 /* ---- what is there before the first event -------------------------------------------------------- */
 
+#define LONG_RANGE ((uint64_t)1 << 42) /* longer than any expandable segment */
+
 static uint64_t end_of(const mr_history *history)
 {
     uint64_t end = 0;
     for (uint32_t i = 0; i < history->segments.n; i++) {
         const mr_segment *s = &history->segments.at[i];
-        if (s->address + s->bytes > end) end = s->address + s->bytes;
+        const uint64_t bytes = s->expandable && !s->bytes ? LONG_RANGE : s->bytes;
+        if (s->address + bytes > end) end = s->address + bytes;
     }
     return (end / ADDRESS_ALIGN + 1) * ADDRESS_ALIGN;
 }

@@ -362,12 +362,22 @@ static void joint_flush(void *self, mr_placer *placer)
 
 /* ---- starting in the middle of a run ------------------------------------------------------------------ */
 
-static c10_segment segment_like(const joint *j, const mr_segment *s)
+/* How long a recorded reservation is: not recorded, but no other segment begins inside it. */
+static uint64_t reservation(const joint *j, const mr_history *history, const mr_segment *s)
 {
     const uint64_t page = s->large ? c10_configured(j->allocator)->large_segment_size
                                    : 2 * MR_MIB;
-    const uint64_t want = j->placer->total / 8 * 9;
-    const uint64_t reserved = s->bytes ? s->bytes : (want / page + 1) * page;
+    uint64_t bytes = (j->placer->total / 8 * 9 / page + 1) * page;
+    if (s->bytes) return s->bytes;
+    for (uint32_t i = 0; i < history->held; i++) {
+        const uint64_t other = history->segments.at[i].address;
+        if (other > s->address && other - s->address < bytes) bytes = other - s->address;
+    }
+    return bytes;
+}
+
+static c10_segment segment_like(const joint *j, const mr_history *history, const mr_segment *s)
+{
     return (c10_segment){
         .address = s->address,
         .stream = s->stream,
@@ -375,7 +385,7 @@ static c10_segment segment_like(const joint *j, const mr_segment *s)
         .expandable = s->expandable,
         .pool = j->trace->pools.at[s->pool],
         .reserved_at = s->expandable ? s->address : 0,
-        .reserved = s->expandable ? reserved : 0,
+        .reserved = s->expandable ? reservation(j, history, s) : 0,
     };
 }
 
@@ -401,7 +411,7 @@ static void gather(joint *j, const mr_history *history, c10_segments *out)
     uint32_t last = MR_NONE;
     for (uint32_t i = 0; i < history->start.n; i++) {
         const mr_piece *piece = &history->start.at[i];
-        c10_segment s = segment_like(j, &history->segments.at[piece->segment]);
+        c10_segment s = segment_like(j, history, &history->segments.at[piece->segment]);
         const c10_piece p = piece_like(j, history, piece);
         if (piece->segment != last || p.address != end) {
             s.address = p.address;
@@ -457,7 +467,7 @@ static mr_status joint_adopt(void *self, mr_placer *placer, const mr_history *hi
     gather(j, history, &segments);
     for (uint32_t i = 0; i < history->held; i++) {
         const mr_segment *s = &history->segments.at[i];
-        const c10_segment like = segment_like(j, s);
+        const c10_segment like = segment_like(j, history, s);
         hold(j, (held){s->address, s->expandable ? like.reserved : s->bytes, i});
     }
     MR_TRY(c10_adopt(j->allocator, &segments));

@@ -49,12 +49,17 @@ class Output:
         if self.trace and self.trace[-1]["action"] == "snapshot":
             self.trace.pop()  # our own look at the segments
 
+    def begins_anew(self, segment):
+        """Two snapshots in a row have no line between them, but each ascends."""
+        return self.segments and segment["address"] <= self.segments[-1]["address"]
+
     def take(self, line, reading):
         m = SEGMENT.match(line)
         if m:
-            if not reading:
+            segment = self.segment(m)
+            if not reading or self.begins_anew(segment):
                 self.segments = []
-            self.segments.append(self.segment(m))
+            self.segments.append(segment)
             return True
         m = BLOCK.match(line)
         if m:
