@@ -251,6 +251,43 @@ static mr_status check_placement(check *c, mr_question *question, bool *exact)
     return MR_OK;
 }
 
+/* The longest stretch of addresses that anything was seen to take of one expandable segment. */
+static uint64_t longest_extent(const mr_history *history)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < history->start.n; i++) {
+        const mr_piece *p = &history->start.at[i];
+        const bool expandable = history->segments.at[p->segment].expandable;
+        if (expandable && p->offset + p->bytes > most) most = p->offset + p->bytes;
+    }
+    for (uint32_t i = 0; i < history->cmds.n; i++) {
+        const mr_block *b = &history->cmds.at[i].block;
+        if (history->cmds.at[i].kind == MR_MAP && b->offset + b->bytes > most)
+            most = b->offset + b->bytes;
+    }
+    return most;
+}
+
+static uint64_t least_gap(const mr_history *history)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < history->segments.n; i++)
+        for (uint32_t k = 0; history->segments.at[i].expandable && k < history->segments.n; k++) {
+            const mr_segment *one = &history->segments.at[i], *other = &history->segments.at[k];
+            if (!other->expandable || other->address <= one->address) continue;
+            if (other->address - one->address < least) least = other->address - one->address;
+        }
+    return least;
+}
+
+/* PyTorch reserves 9/8 of a GPU's memory as the addresses of an expandable segment.  Where one
+ * follows the other, the gap tells how much that GPU had; 0 when nothing tells. */
+static uint64_t recorded_memory(const mr_history *history)
+{
+    const uint64_t gap = least_gap(history);
+    return gap == UINT64_MAX || gap < longest_extent(history) ? 0 : gap / 9 * 8;
+}
+
 static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
                               const mr_spec *spec, uint32_t device, mr_sink *sink, bool *exact)
 {
@@ -260,6 +297,10 @@ static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *
                        "'%s' does not say what the allocator of device %" PRIu32 " did",
                        scene->trace.name, device);
     mr_question question = mr_scene_question(scene, spec, device);
+    mr_device device_then = scene->device;
+    const uint64_t memory = recorded_memory(history);
+    if (memory && scene->device_assumed && !args->capacity) device_then.memory = memory;
+    question.device = &device_then;
     question.as_recorded = question.go_on = true;
     question.capacity = choose_capacity(args, history);
     if (sink) put_capacity(ctx, args, history, sink);
