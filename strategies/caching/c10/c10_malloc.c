@@ -236,7 +236,7 @@ static void hand_out(c10_allocator *a, const request *r, found f, c10_lease *out
     c10_raise(&a->active_bytes, r->large, block->size);
     c10_raise(&a->requested_bytes, r->large, r->bytes);
     if (block->size >= a->options.max_split_size) c10_raise(&a->oversize_allocations, 0, 1);
-    *out = (c10_lease){block->address, block->size, b};
+    *out = (c10_lease){block->address, block->size, b, block->order};
 }
 
 /* ---- when nothing free serves ----------------------------------------------------------- */
@@ -334,7 +334,7 @@ static bool grow_somehow(c10_allocator *a, const request *r, found *out)
 
 bool c10_malloc(c10_allocator *a, uint64_t bytes, uint32_t stream, c10_lease *out)
 {
-    *out = (c10_lease){0, 0, MR_NONE};
+    *out = (c10_lease){.block = MR_NONE};
     if (!bytes) return true;
     if (a->broken) return false;
     if (!c10_captures(a)) c10_poll(a);
