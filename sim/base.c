@@ -1,13 +1,21 @@
-/* base -- the arena, growing arrays, failures. */
+/* base -- the arena, growing arrays, failures.
+ *
+ * The first chunk is small, later ones are huge pages where the system has them: a page that is
+ * touched for the first time costs as much as reading a few hundred values, and a huge one stands
+ * for 512 of them.
+ */
+#define _DEFAULT_SOURCE /* madvise */
 #include "base.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#define CHUNK ((size_t)1 << 18)    /* what small allocations are carved from */
-#define LARGE (CHUNK / 4)          /* from here on an allocation has a chunk of its own */
+#define HUGE ((size_t)1 << 21)
+#define CHUNK (HUGE / 8) /* what the first small allocations are carved from */
+#define LARGE (HUGE / 4) /* from here on an allocation has a chunk of its own */
 #define ALIGN _Alignof(max_align_t)
 
 struct mr_chunk {
@@ -33,22 +41,36 @@ static void *or_abort(void *memory)
     return memory;
 }
 
-static mr_chunk *new_chunk(mr_ctx *ctx, size_t size)
+static mr_chunk *link_chunk(mr_ctx *ctx, mr_chunk *chunk, size_t size)
 {
-    if (size > SIZE_MAX - sizeof(mr_chunk)) or_abort(NULL);
-    mr_chunk *chunk = or_abort(calloc(1, sizeof(mr_chunk) + size));
-    chunk->size = size;
-    chunk->older = ctx->chunk;
+    *chunk = (mr_chunk){.older = ctx->chunk, .size = size};
     if (ctx->chunk) ctx->chunk->newer = chunk;
     ctx->chunk = chunk;
     return chunk;
 }
 
+static mr_chunk *new_chunk(mr_ctx *ctx, size_t size, bool zeroed)
+{
+    if (size > SIZE_MAX - sizeof(mr_chunk)) or_abort(NULL);
+    const size_t bytes = sizeof(mr_chunk) + size;
+    return link_chunk(ctx, or_abort(zeroed ? calloc(1, bytes) : malloc(bytes)), size);
+}
+
+static mr_chunk *new_huge(mr_ctx *ctx)
+{
+    void *memory = NULL;
+    if (posix_memalign(&memory, HUGE, HUGE)) or_abort(NULL);
+#ifdef MADV_HUGEPAGE
+    madvise(memory, HUGE, MADV_HUGEPAGE); /* as good without */
+#endif
+    return link_chunk(ctx, memory, HUGE - sizeof(mr_chunk));
+}
+
 /* A chunk for one large array goes behind the newest, which still has room for small ones. */
-static mr_chunk *new_large(mr_ctx *ctx, size_t size)
+static mr_chunk *new_large(mr_ctx *ctx, size_t size, bool zeroed)
 {
     mr_chunk *open = ctx->chunk;
-    mr_chunk *large = new_chunk(ctx, size);
+    mr_chunk *large = new_chunk(ctx, size, zeroed);
     large->used = size;
     if (!open || open->used == open->size) return large;
     ctx->chunk = open;
@@ -60,16 +82,22 @@ static mr_chunk *new_large(mr_ctx *ctx, size_t size)
     return large;
 }
 
-void *mr_alloc(mr_ctx *ctx, size_t bytes)
+static void *take(mr_ctx *ctx, size_t bytes, bool zeroed)
 {
     if (bytes > SIZE_MAX - ALIGN) or_abort(NULL);
     bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    if (bytes >= LARGE) return new_large(ctx, bytes)->data;
+    if (bytes >= LARGE) return new_large(ctx, bytes, zeroed)->data;
     mr_chunk *chunk = ctx->chunk;
-    if (!chunk || chunk->size - chunk->used < bytes) chunk = new_chunk(ctx, CHUNK);
+    if (!chunk && bytes <= CHUNK) chunk = new_chunk(ctx, CHUNK, false);
+    if (!chunk || chunk->size - chunk->used < bytes) chunk = new_huge(ctx);
     void *memory = chunk->data + chunk->used;
     chunk->used += bytes;
-    return memory;
+    return zeroed ? memset(memory, 0, bytes) : memory;
+}
+
+void *mr_alloc(mr_ctx *ctx, size_t bytes)
+{
+    return take(ctx, bytes, true);
 }
 
 void *mr_alloc_n(mr_ctx *ctx, size_t n, size_t size)
@@ -98,7 +126,7 @@ void *mr_grow(mr_ctx *ctx, void *at, uint32_t *cap, uint32_t want, size_t size)
     const size_t bytes = (room * size + ALIGN - 1) / ALIGN * ALIGN;
     *cap = room;
     if (at && old >= LARGE) return grow_large(ctx, at, bytes);
-    void *copy = mr_alloc(ctx, bytes);
+    void *copy = take(ctx, bytes, false);
     if (at) memcpy(copy, at, old);
     return copy;
 }

@@ -19,8 +19,9 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#define HEAD ((size_t)1 << 12)   /* enough to tell the packing */
 #define INPUT ((size_t)1 << 18)  /* compressed bytes held at a time */
-#define STEP ((size_t)1 << 18)   /* as much as stays in a cache while it is read */
+#define STEP ((size_t)1 << 16)   /* as much as stays in a cache while it is read */
 #define RATIO_FREE (64 * MR_MIB) /* nobody is harmed by this much, whatever the ratio */
 
 typedef enum packing { RAW, GZIP, ZSTD } packing;
@@ -33,7 +34,7 @@ struct mr_source {
     size_t have;             /* bytes from there on */
     bool ended;              /* no more will come behind them */
     unsigned char *window;
-    size_t size;     /* of the window */
+    uint32_t size; /* of the window */
     uint64_t offset; /* bytes taken */
     uint64_t made;   /* bytes that ever came into the window */
 
@@ -90,14 +91,14 @@ static size_t read_some(mr_source *source, unsigned char *to, size_t n)
     return (size_t)got;
 }
 
-/* Makes sure of at least `want` compressed bytes unless the file ends. */
-static void refill(mr_source *source, size_t want)
+/* Makes sure of at least `want` bytes of the file unless it ends; holds no more than `most`. */
+static void refill(mr_source *source, size_t want, size_t most)
 {
     while (source->in_have < want && !source->in_ended) {
         memmove(source->input, source->in, source->in_have);
         source->in = source->input;
         const size_t got =
-            read_some(source, source->input + source->in_have, INPUT - source->in_have);
+            read_some(source, source->input + source->in_have, most - source->in_have);
         source->in_have += got;
         source->in_ended = !got;
     }
@@ -131,7 +132,7 @@ static size_t gunzip(mr_source *source, unsigned char *to, size_t room)
     z->next_out = to;
     z->avail_out = (uInt)room;
     while (z->avail_out == room && !source->ended) {
-        refill(source, source->between ? 3 : 1);
+        refill(source, source->between ? 3 : 1, INPUT);
         if (source->status) break;
         if (source->between) {
             if (!source->in_have) source->ended = true;
@@ -159,7 +160,7 @@ static size_t unzstd(mr_source *source, unsigned char *to, size_t room)
 {
     ZSTD_outBuffer out = {to, room, 0};
     while (!out.pos && !source->ended) {
-        refill(source, 1);
+        refill(source, 1, INPUT);
         if (source->status) break;
         if (!source->in_have && source->between) {
             source->ended = true;
@@ -249,8 +250,7 @@ static mr_status begin(mr_source *source)
         source->in_have = 0;
         source->ended = true;
     } else {
-        source->size = 2 * MR_SOURCE_WINDOW;
-        source->window = MR_NEW_N(source->ctx, unsigned char, source->size);
+        source->window = mr_grow(source->ctx, NULL, &source->size, 2 * MR_SOURCE_WINDOW, 1);
         source->at = source->window;
         if (source->packing == RAW) {
             memcpy(source->window, source->in, source->in_have);
@@ -277,9 +277,10 @@ static mr_status opened(mr_source *source, const char *path)
     if (S_ISDIR(about.st_mode))
         return mr_fail_at(ctx, MR_EIO, path, "is a folder, expected a file");
     if (S_ISREG(about.st_mode)) source->in_size = (uint64_t)about.st_size;
-    source->input = MR_NEW_N(ctx, unsigned char, INPUT);
+    uint32_t room = 0;
+    source->input = mr_grow(ctx, NULL, &room, INPUT, 1); /* not touched where not needed */
     source->in = source->input;
-    refill(source, 4);
+    refill(source, 4, HEAD);
     return begin(source);
 }
 
