@@ -121,36 +121,46 @@ typedef struct driver {
     mr_placer *placer;
     const mr_trace *trace;
     const mr_online *policy;
-    mr_block *where; /* by storage, while it is not ABSENT */
+    uint32_t *bound; /* by storage, while it is not ABSENT: the command that bound it */
     uint8_t *state;  /* by storage */
     MR_VEC(uint32_t) pending; /* storages that are or were PENDING since the last settling */
 } driver;
 
-static void bind(driver *d, uint32_t s, state next)
+static mr_block block_of(const driver *d, uint32_t s)
 {
-    d->state[s] = (uint8_t)next;
-    if (!d->placer->silent) write_down(d->placer, MR_BIND, s, &d->where[s]);
+    return d->placer->out->cmds.at[d->bound[s]].block;
 }
 
-static void unbind(driver *d, uint32_t s)
+static void bind(driver *d, uint32_t s, const mr_block *block)
+{
+    d->state[s] = LIVE;
+    d->bound[s] = d->placer->out->cmds.n;
+    write_down(d->placer, MR_BIND, s, block);
+}
+
+static void unbind(driver *d, uint32_t s, const mr_block *block)
 {
     d->state[s] = ABSENT;
-    if (!d->placer->silent) write_down(d->placer, MR_UNBIND, s, &d->where[s]);
+    write_down(d->placer, MR_UNBIND, s, block);
 }
 
-static void postpone(driver *d, uint32_t s)
+static void postpone(driver *d, uint32_t s, const mr_block *block)
 {
     d->state[s] = PENDING;
     MR_PUSH(d->placer->ctx, &d->pending, s);
-    if (!d->placer->silent) write_down(d->placer, MR_DEFER, s, &d->where[s]);
+    write_down(d->placer, MR_DEFER, s, block);
 }
 
 /* The allocator has waited for the device: what was deferred is free, whenever its DONE comes. */
 static void settle(void *self)
 {
     driver *d = self;
-    for (uint32_t i = 0; i < d->pending.n; i++)
-        if (d->state[d->pending.at[i]] == PENDING) unbind(d, d->pending.at[i]);
+    for (uint32_t i = 0; i < d->pending.n; i++) {
+        const uint32_t s = d->pending.at[i];
+        if (d->state[s] != PENDING) continue;
+        const mr_block block = block_of(d, s);
+        unbind(d, s, &block);
+    }
     d->pending.n = 0;
 }
 
@@ -159,16 +169,17 @@ static bool allocate(driver *d, uint32_t s)
 {
     const mr_storage *storage = &d->trace->storages.at[s];
     const mr_request request = {storage->bytes, storage->stream, storage->pool};
-    if (!d->policy->alloc(d->policy->self, d->placer, &request, &d->where[s])) {
+    mr_block block;
+    if (!d->policy->alloc(d->policy->self, d->placer, &request, &block)) {
         write_down(d->placer, MR_REFUSE, s, &(mr_block){.segment = MR_NONE});
         d->placer->out->refusals++;
         return false;
     }
-    bind(d, s, LIVE);
+    bind(d, s, &block);
     if (!storage->refused) return true;
     /* The recorded program did without what it did not get. */
-    unbind(d, s);
-    d->policy->free(d->policy->self, d->placer, &d->where[s]);
+    unbind(d, s, &block);
+    d->policy->free(d->policy->self, d->placer, &block);
     return true;
 }
 
@@ -176,13 +187,14 @@ static void release(driver *d, uint32_t s)
 {
     if (d->state[s] == ABSENT) return; /* was refused */
     const mr_online *policy = d->policy;
+    const mr_block block = block_of(d, s);
     if (!d->trace->storages.at[s].deferred) {
-        unbind(d, s);
-        policy->free(policy->self, d->placer, &d->where[s]);
+        unbind(d, s, &block);
+        policy->free(policy->self, d->placer, &block);
         return;
     }
-    postpone(d, s);
-    if (policy->defer) policy->defer(policy->self, d->placer, &d->where[s]);
+    postpone(d, s, &block);
+    if (policy->defer) policy->defer(policy->self, d->placer, &block);
 }
 
 static void complete(driver *d, uint32_t s)
@@ -190,18 +202,18 @@ static void complete(driver *d, uint32_t s)
     const mr_online *policy = d->policy;
     if (d->state[s] == ABSENT) return;
     if (d->state[s] == LIVE) release(d, s); /* was pending before the first event */
-    unbind(d, s);
-    if (policy->done) policy->done(policy->self, d->placer, &d->where[s]);
-    else policy->free(policy->self, d->placer, &d->where[s]);
+    const mr_block block = block_of(d, s);
+    unbind(d, s, &block);
+    if (policy->done) policy->done(policy->self, d->placer, &block);
+    else policy->free(policy->self, d->placer, &block);
 }
 
 static void carry(driver *d, const mr_carry *pair)
 {
     if (d->state[pair->from] == ABSENT) return;
-    const mr_block block = d->where[pair->from];
-    unbind(d, pair->from);
-    d->where[pair->to] = block;
-    bind(d, pair->to, LIVE);
+    const mr_block block = block_of(d, pair->from);
+    unbind(d, pair->from, &block);
+    bind(d, pair->to, &block);
 }
 
 /* False when the request of this event was not served. */
@@ -215,8 +227,7 @@ static bool step(driver *d, const mr_schedule *schedule, const mr_event *event)
         if (d->policy->flush) d->policy->flush(d->policy->self, d->placer);
         break;
     case MR_RUN:
-        if (!d->placer->silent)
-            write_down(d->placer, MR_EXEC, event->id, &(mr_block){.segment = MR_NONE});
+        write_down(d->placer, MR_EXEC, event->id, &(mr_block){.segment = MR_NONE});
         break;
     case MR_CARRY: carry(d, &schedule->carries.at[event->id]); break;
     case MR_MARK:
@@ -273,9 +284,9 @@ static mr_status adopt(driver *d, const mr_history *history)
         const mr_piece *piece = &history->start.at[i];
         const uint32_t s = piece->storage;
         if (s == MR_NONE) continue;
-        d->where[s] = (mr_block){piece->segment, handles[i], piece->offset, piece->bytes};
-        bind(d, s, LIVE);
-        if (piece->pending) postpone(d, s);
+        const mr_block block = {piece->segment, handles[i], piece->offset, piece->bytes};
+        bind(d, s, &block);
+        if (piece->pending) postpone(d, s, &block);
     }
     return MR_OK;
 }
@@ -319,7 +330,7 @@ mr_status mr_place_online(mr_placer *placer, const mr_schedule *schedule,
     driver d = {.placer = placer,
                 .trace = trace,
                 .policy = policy,
-                .where = MR_NEW_N(placer->ctx, mr_block, trace->storages.n),
+                .bound = MR_NEW_N(placer->ctx, uint32_t, trace->storages.n),
                 .state = MR_NEW_N(placer->ctx, uint8_t, trace->storages.n)};
     mr_placement *out = placer->out;
     placer->driver = &d;

@@ -38,7 +38,6 @@ typedef struct mr_placer {
      * asked for in the same order, then ascending ones that nobody has.  NULL: only the latter. */
     const mr_history *addresses;
     bool first_refusal_ends; /* stop at the first request that is not served */
-    bool silent;             /* write no BIND, UNBIND: for timing an allocator alone */
     mr_placement *out;
     /* the placer's own */
     uint64_t used, used_peak, next_address;
