@@ -15,7 +15,7 @@
 
 #define HUGE ((size_t)1 << 21)
 #define CHUNK (HUGE / 8) /* what the first small allocations are carved from */
-#define LARGE (HUGE / 4) /* from here on an allocation has a chunk of its own */
+#define LARGE (HUGE / 2) /* from here on an allocation has a chunk of its own */
 #define ALIGN _Alignof(max_align_t)
 
 struct mr_chunk {

@@ -52,7 +52,12 @@ static mr_value show_list(void *self, const mr_list *list)
 /* What the bytes make, or the failure: "file: byte N: sentence". */
 static const char *run(mr_ctx *ctx, const char *bytes, size_t n)
 {
-    static const mr_builder builder = {words, 3, 3, show_dict, keep_items, show_list};
+    static const mr_builder builder = {.words = words,
+                                       .keys = 3,
+                                       .n_words = 3,
+                                       .dict = show_dict,
+                                       .items = keep_items,
+                                       .list = show_list};
     mr_source *source;
     mr_pickle *p = MR_NEW(ctx, mr_pickle);
     mr_value value = 0;

@@ -1,17 +1,10 @@
-/* pickle -- the stack machine: opcodes, stack, marks and memo.
- *
- * Most of a snapshot are references to the memo and small numbers.  `quick` runs those without
- * leaving its registers; whatever is rare, incomplete or wrong it leaves to the table of
- * opcodes.
- */
+/* pickle -- the stack machine: opcodes, stack, marks and memo. */
 #include "pickle.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#define ROOM 16 /* no opcode has more bytes, but for its text */
 
 mr_status mr_pickle_fail(mr_pickle *pickle, const char *format, ...)
 {
@@ -41,100 +34,6 @@ mr_status mr_pickle_refill(mr_pickle *pickle, size_t want)
     pickle->base = mr_source_offset(pickle->source);
     mr_progress(pickle->ctx, "reading", mr_source_part(pickle->source));
     return have < want ? mr_source_status(pickle->source) : MR_OK;
-}
-
-static uint32_t little4(const unsigned char *p)
-{
-    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-/* What `quick` keeps in registers. */
-typedef struct hot {
-    const unsigned char *p;
-    mr_value *top, *memo;
-    uint32_t memo_n;
-    uint32_t floor; /* height of the last mark */
-} hot;
-
-static inline bool quick_get(hot *h, uint32_t index)
-{
-    if (index >= h->memo_n || mr_v_kind(h->memo[index]) <= MR_V_OPEN) return false;
-    *h->top++ = h->memo[index];
-    return true;
-}
-
-/* A number of 1 to 7 bytes: as many as a value has room for. */
-static inline bool quick_long(hot *h)
-{
-    const unsigned bytes = h->p[1];
-    if (!bytes || bytes > 7) return false;
-    const uint64_t low = little4(h->p + 2), high = little4(h->p + 6);
-    const unsigned above = 64 - 8 * bytes;
-    const uint64_t number = (low | high << 32) << above;
-    const uint64_t sign = number >> 63 ? ~(UINT64_MAX >> above) : 0;
-    *h->top++ = mr_v(MR_V_INT, number >> above | sign);
-    h->p += 2 + bytes;
-    return true;
-}
-
-static inline bool quick_memoize(hot *h, mr_pickle *pickle)
-{
-    if (h->memo_n != pickle->filled || h->memo_n == pickle->memo.cap) return false;
-    if (h->memo_n >= MR_MEMO_FREE || h->top - pickle->stack.at <= h->floor) return false;
-    const mr_value value = h->top[-1];
-    if (mr_v_kind(value) == MR_V_OPEN) {
-        mr_open *open = &pickle->open.at[mr_v_index(value)];
-        if (open->memo == MR_NONE) open->memo = h->memo_n;
-    }
-    h->memo[h->memo_n++] = value;
-    pickle->filled++;
-    h->p++;
-    return true;
-}
-
-static inline bool quick_mark(hot *h, mr_pickle *pickle)
-{
-    if (pickle->marks.n == pickle->marks.cap || pickle->marks.n >= MR_MARKS_MAX) return false;
-    h->floor = (uint32_t)(h->top - pickle->stack.at);
-    pickle->marks.at[pickle->marks.n++] = h->floor;
-    h->p++;
-    return true;
-}
-
-/* Runs what is frequent as long as it is complete and right.  Each case steps by a constant, so
- * that the processor need not wait for one opcode to find the next. */
-static void quick(mr_pickle *pickle)
-{
-    const unsigned char *const end = pickle->end - ROOM;
-    mr_value *const limit = pickle->stack.at + pickle->stack.cap;
-    hot h = {pickle->p, pickle->stack.at + pickle->stack.n, pickle->memo.at, pickle->memo.n,
-             mr_pickle_floor(pickle)};
-    while (h.p <= end && h.top < limit) {
-        const unsigned char code = *h.p;
-        if (code == 'h') {
-            if (!quick_get(&h, h.p[1])) break;
-            h.p += 2;
-        } else if (code == 'j') {
-            if (!quick_get(&h, little4(h.p + 1))) break;
-            h.p += 5;
-        } else if (code == 'K') {
-            *h.top++ = mr_v(MR_V_INT, h.p[1]);
-            h.p += 2;
-        } else if (code == 'J') {
-            const uint64_t number = little4(h.p + 1);
-            *h.top++ = mr_v(MR_V_INT, number | (number >> 31 ? ~(uint64_t)UINT32_MAX : 0));
-            h.p += 5;
-        } else if (code == 0x8a) {
-            if (!quick_long(&h)) break;
-        } else if (code == '(') {
-            if (!quick_mark(&h, pickle)) break;
-        } else if (code == 0x94) {
-            if (!quick_memoize(&h, pickle)) break;
-        } else break;
-    }
-    pickle->p = h.p;
-    pickle->stack.n = (uint32_t)(h.top - pickle->stack.at);
-    pickle->memo.n = h.memo_n;
 }
 
 static mr_status refused(mr_pickle *pickle, unsigned code)
@@ -192,8 +91,8 @@ static mr_status step(mr_pickle *pickle)
 mr_status mr_pickle_run(mr_pickle *pickle, mr_value *out)
 {
     while (!pickle->stopped) {
-        if (pickle->end - pickle->p < ROOM) MR_TRY(mr_pickle_refill(pickle, ROOM));
-        if (pickle->end - pickle->p >= ROOM) quick(pickle);
+        if (pickle->end - pickle->p < MR_ROOM) MR_TRY(mr_pickle_refill(pickle, MR_ROOM));
+        if (pickle->end - pickle->p >= MR_ROOM) MR_TRY(mr_pickle_quick(pickle));
         if (pickle->p == pickle->end) return mr_pickle_cut(pickle, "more of the pickle");
         MR_TRY(step(pickle));
     }

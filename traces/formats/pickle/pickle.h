@@ -15,6 +15,7 @@
 #ifndef MR_PICKLE_H
 #define MR_PICKLE_H
 
+#include "runs.h"
 #include "source.h"
 #include "table.h"
 
@@ -66,6 +67,27 @@ static inline uint64_t mr_v_index(mr_value value)
     return value >> 8;
 }
 
+/* Little-endian; spelled out so that a compiler sees one load. */
+static inline uint32_t mr_little4(const unsigned char *p)
+{
+    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static inline uint64_t mr_little8(const unsigned char *p)
+{
+    return mr_little4(p) | (uint64_t)mr_little4(p + 4) << 32;
+}
+
+/* A two's complement number of up to 7 bytes, as many as a value has room for; higher ones of
+ * `bits` do not matter. */
+static inline mr_value mr_v_signed(uint64_t bits, unsigned bytes)
+{
+    const unsigned above = 64 - 8 * bytes;
+    const uint64_t number = bits << above;
+    const uint64_t sign = number >> 63 ? ~(UINT64_MAX >> above) : 0;
+    return mr_v(MR_V_INT, number >> above | sign);
+}
+
 /* One entry of a dict whose key the builder knows. */
 typedef struct mr_field {
     uint64_t key; /* index into builder.words */
@@ -91,6 +113,21 @@ typedef struct mr_open {
     bool dict;
 } mr_open;
 
+/* The keys of a dict that was read; see pickle_shape.c. */
+#define MR_SHAPES 16
+#define MR_SHAPE_KEYS 24
+
+typedef struct mr_shape_key {
+    uint64_t opcode, mask; /* its bytes */
+    uint32_t key, bytes;   /* MR_NONE: not kept */
+} mr_shape_key;
+
+typedef struct mr_shape {
+    uint64_t seen;
+    uint32_t n; /* 0: not known */
+    mr_shape_key keys[MR_SHAPE_KEYS];
+} mr_shape;
+
 typedef struct mr_pickle mr_pickle;
 
 typedef struct mr_builder {
@@ -102,6 +139,10 @@ typedef struct mr_builder {
                      uint64_t offset);
     void (*items)(void *self, mr_list *list, const mr_value *items, uint32_t n);
     mr_value (*list)(void *self, const mr_list *list);
+    /* Items put into an empty list may be put into another one: what was put into this one, as
+     * a value for `again`; MR_V_UNSET when that cannot be said.  NULL when not offered. */
+    mr_value (*remember)(void *self, const mr_list *list);
+    void (*again)(void *self, mr_list *list, mr_value remembered);
 } mr_builder;
 
 struct mr_pickle {
@@ -120,6 +161,8 @@ struct mr_pickle {
     mr_texts texts;
     mr_numbers wide;
     MR_VEC(char) scratch;
+    mr_runs runs; /* of references, as items of a list */
+    mr_shape shapes[MR_SHAPES];
     uint64_t filled;  /* places of the memo */
     uint64_t base;    /* offset of `window` */
     uint64_t at;      /* offset of the opcode that is being run */
@@ -171,6 +214,11 @@ mr_status mr_pickle_fail(mr_pickle *pickle, const char *format, ...)
 mr_status mr_pickle_cut(mr_pickle *pickle, const char *expected);
 /* Makes sure of `want` bytes at p unless the file ends. */
 mr_status mr_pickle_refill(mr_pickle *pickle, size_t want);
+#define MR_ROOM 16 /* no opcode has more bytes, but for its text */
+/* Runs what is frequent while there are MR_ROOM bytes; may as well do nothing. */
+mr_status mr_pickle_quick(mr_pickle *pickle);
+/* Reads dicts of shapes that were there before, as many as follow. */
+void mr_pickle_shaped(mr_pickle *pickle);
 /* The lowest place of the stack that may be taken: the last mark. */
 static inline uint32_t mr_pickle_floor(const mr_pickle *pickle)
 {

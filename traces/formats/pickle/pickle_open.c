@@ -125,23 +125,21 @@ mr_status mr_pickle_append(mr_pickle *pickle, uint32_t from)
     return MR_OK;
 }
 
+/* There is room for it. */
 static void set(mr_pickle *pickle, mr_open *open, uint64_t key, mr_value value)
 {
     mr_list *list = &open->list;
     const uint64_t bit = (uint64_t)1 << key;
+    uint64_t *word = pickle->content.at + list->first;
     if (open->seen & bit) {
-        uint64_t *word = pickle->content.at + list->first;
         while (*word != key) word += 2;
-        word[1] = value; /* the last one counts */
-        return;
+    } else {
+        open->seen |= bit;
+        word += list->n;
+        list->n += 2;
     }
-    open->seen |= bit;
-    MR_RESERVE_N(pickle->ctx, &pickle->content, pickle->content.n + 2);
-    uint64_t *to = pickle->content.at + pickle->content.n;
-    to[0] = key;
-    to[1] = value;
-    pickle->content.n += 2;
-    list->n += 2;
+    word[0] = key;
+    word[1] = value; /* the last one counts */
 }
 
 mr_status mr_pickle_set(mr_pickle *pickle, uint32_t from)
@@ -156,10 +154,12 @@ mr_status mr_pickle_set(mr_pickle *pickle, uint32_t from)
                               n);
     const mr_value *at = pickle->stack.at + from;
     const uint32_t keys = pickle->builder->keys;
+    MR_RESERVE_N(pickle->ctx, &pickle->content, pickle->content.n + n);
     for (uint32_t i = 0; i < n; i += 2) {
         const uint64_t key = mr_v_index(at[i]);
         if (mr_v_kind(at[i]) == MR_V_TEXT && key < keys) set(pickle, open, key, at[i + 1]);
     }
+    pickle->content.n = open->list.first + open->list.n;
     open->list.items += n / 2;
     pickle->stack.n = from;
     return MR_OK;

@@ -224,7 +224,8 @@ static mr_status op_put(mr_pickle *pickle, uint64_t index, uint32_t from)
                               " expected a memory snapshot",
                               pickle->filled);
     while (pickle->memo.n <= index) MR_PUSH(pickle->ctx, &pickle->memo, MR_V_UNSET);
-    pickle->filled += mr_v_kind(pickle->memo.at[index]) == MR_V_UNSET;
+    if (mr_v_kind(pickle->memo.at[index]) == MR_V_UNSET) pickle->filled++;
+    else mr_runs_forget(&pickle->runs);
     const mr_value value = pickle->stack.at[from];
     pickle->memo.at[index] = value;
     if (mr_v_kind(value) != MR_V_OPEN) return MR_OK;

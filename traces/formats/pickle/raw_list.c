@@ -59,9 +59,23 @@ static bool add_frames(mr_raw_snapshot *raw, mr_list *list, const mr_value *at, 
     return true;
 }
 
+/* The frames of a list that is known to be a stack. */
+static void unfold(mr_raw_snapshot *raw, mr_list *list)
+{
+    const mr_stack s = raw->trace->stacks.at[mr_v_index(raw->pickle.content.at[list->first])];
+    raw->pickle.content.n -= list->n;
+    list->n = 0;
+    list->kind = MR_RAW_V_FRAME;
+    for (uint32_t i = 0; i < s.n; i++) {
+        const mr_value frame = mr_v(MR_RAW_V_FRAME, s.at[i]);
+        mr_pickle_keep(&raw->pickle, list, &frame, 1);
+    }
+}
+
 void mr_raw_items(void *self, mr_list *list, const mr_value *at, uint32_t n)
 {
     mr_raw_snapshot *raw = self;
+    if (n && list->kind == MR_RAW_V_STACK) unfold(raw, list);
     if (add_frames(raw, list, at, n)) return;
     for (uint32_t i = 0; i < n; i++, list->items++) {
         if (list->odd < list->items) {
@@ -108,6 +122,22 @@ static mr_value stack_of(mr_raw_snapshot *raw, const mr_list *list)
     mr_table_add(raw->ctx, &raw->stack_table, hash, raw->trace->stacks.n);
     MR_PUSH(raw->ctx, &raw->trace->stacks, s);
     return mr_v(MR_RAW_V_STACK, raw->trace->stacks.n - 1);
+}
+
+/* Frames that were put into an empty list, as a stack. */
+mr_value mr_raw_remember(void *self, const mr_list *list)
+{
+    mr_raw_snapshot *raw = self;
+    if (list->kind != MR_RAW_V_FRAME || list->odd < list->items) return MR_V_UNSET;
+    return stack_of(raw, list);
+}
+
+void mr_raw_again(void *self, mr_list *list, mr_value stack)
+{
+    mr_raw_snapshot *raw = self;
+    list->kind = MR_RAW_V_STACK;
+    list->items = list->odd = raw->trace->stacks.at[mr_v_index(stack)].n;
+    mr_pickle_keep(&raw->pickle, list, &stack, 1);
 }
 
 static mr_value pair_of(const mr_raw_snapshot *raw, const mr_list *list)
@@ -158,6 +188,7 @@ mr_value mr_raw_list_done(void *self, const mr_list *list)
     if (list->kind == MR_RAW_V_LIST || of_records(list->kind))
         return mr_raw_ignored(raw) ? mr_v(MR_V_OTHER, MR_OTHER_IGNORED) : records_of(raw, list);
     if (list->odd < list->items) return other;
+    if (list->kind == MR_RAW_V_STACK) return raw->pickle.content.at[list->first];
     if (list->kind == MR_RAW_V_FRAME) return stack_of(raw, list);
     if (list->kind == MR_V_INT) return pair_of(raw, list);
     return other;
