@@ -27,17 +27,19 @@ void mr_agree(mr_ctx *ctx, const mr_history *history, const mr_placement *placem
 /* How many deeds of some kinds the history has. */
 uint32_t mr_count_deeds(const mr_history *history, mr_cmd_kind first, mr_cmd_kind last);
 
-/* Two things are not in a recording, and both show directly before a request:
+/* Three things are not in a recording, and show directly before a request:
  *
  *   - a deferred free completed because the allocator looked for it before it searched, or because
  *     it waited for the device when the search had failed;
  *   - memory was given back because the program asked for it (empty_cache), or because the
- *     allocator wanted to serve the request.
+ *     allocator wanted to serve the request;
+ *   - the request was for a private pool whose segments are gone at the end (a CUDA graph).
  *
  * A reader settles for one reading; mr_reread tries the others at one request, one after the other. */
 typedef struct mr_reading {
     uint32_t put_off;     /* deferred frees before the request that complete while it waits */
     bool flush, no_flush; /* the program did, or did not, give memory back before the request */
+    bool pool;            /* the request was for another pool than the reader says */
 } mr_reading;
 
 /* The k-th other reading at event `event`; false when there are no more. */

@@ -176,18 +176,37 @@ static void rewrite(mr_ctx *ctx, const mr_trace *in, uint32_t event, const befor
     if (hidden) out->storages.at[b->hidden].deferred = true;
 }
 
+/* The k-th other pool for a request: those of the recording, then one more. */
+static bool other_pool(mr_ctx *ctx, uint32_t storage, uint32_t k, mr_trace *out)
+{
+    const uint32_t now = out->storages.at[storage].pool, pool = k < now ? k : k + 1;
+    if (pool > out->pools.n) return false;
+    if (pool == out->pools.n) {
+        uint64_t id = 1;
+        for (uint32_t i = 0; i < out->pools.n; i++)
+            if (out->pools.at[i] >= id) id = out->pools.at[i] + 1;
+        MR_PUSH(ctx, &out->pools, id);
+    }
+    out->storages.at[storage].pool = pool;
+    return true;
+}
+
 bool mr_reread(mr_ctx *ctx, const mr_trace *trace, uint32_t event, uint32_t k, mr_trace *out,
                mr_reading *reading)
 {
     if (event >= trace->events.n || trace->events.at[event].kind != MR_ALLOC) return false;
     const before b = look_before(trace, event);
     const uint32_t ways = b.frees + (b.hidden != MR_NONE) + 1; /* to put off none, one, ... */
-    if (k + 1 >= 2 * ways) return false;
+    *reading = (mr_reading){0};
+    mr_trace_copy(ctx, trace, out);
+    if (k + 1 >= 2 * ways) {
+        reading->pool = true;
+        return other_pool(ctx, trace->events.at[event].id, k + 1 - 2 * ways, out);
+    }
     const bool other_flush = k + 1 >= ways;
     *reading = (mr_reading){.put_off = (k + 1) % ways,
                             .flush = other_flush && !b.flushes,
                             .no_flush = other_flush && b.flushes};
-    mr_trace_copy(ctx, trace, out);
     memset(&out->times, 0, sizeof out->times); /* no longer one per event */
     rewrite(ctx, trace, event, &b, reading, out);
     return true;

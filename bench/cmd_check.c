@@ -18,7 +18,7 @@ typedef struct check {
     const mr_placement *placement;
     mr_sink *sink;    /* NULL: nothing is said */
     /* How often the recording was read in another way (agree.h). */
-    uint32_t put_off, flushes, no_flushes;
+    uint32_t put_off, flushes, no_flushes, pools;
     bool flushes_open; /* the capacity leaves it open who gave memory back */
 } check;
 
@@ -147,6 +147,8 @@ static void put_readings(const check *c)
                 "times the program gave memory back (empty_cache)");
     put_reading(c, c->no_flushes, "time the allocator gave memory back to serve a request",
                 "times the allocator gave memory back to serve a request");
+    put_reading(c, c->pools, "request was for a private pool that is gone at the end",
+                "requests were for private pools that are gone at the end");
 }
 
 static void put_exact(const check *c)
@@ -227,6 +229,7 @@ static mr_status read_again(check *c, mr_question *question, mr_parting *parting
         c->put_off += reading.put_off;
         c->flushes += reading.flush;
         c->no_flushes += reading.no_flush;
+        c->pools += reading.pool;
         *better = true;
         return MR_OK;
     }
