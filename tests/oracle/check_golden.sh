@@ -1,15 +1,18 @@
 #!/bin/bash
-# check_golden.sh [-v VERSION] COMMAND...
+# check_golden.sh [-v VERSION] [-w] COMMAND...
 # Runs every script of golden/ for every version that has a stored output (or for VERSION alone)
 # as "COMMAND --version VERSION SCRIPT", with FAKECUDA_TOTAL_MEM in the environment, and compares
 # what is printed with golden/VERSION/. %V in COMMAND stands for the version: real drivers are
 # checked with DIR/%V/ptdriver. Lines that begin with "device", which only the fake runtime can
-# print, are left out; of a refused operation only the refusal counts, not the text of the message.
+# print, are left out; of a refused operation only the refusal counts, not the words of the
+# message, but with -w.
 here=$(cd "$(dirname "$0")" && pwd)
 only='*'
 [ "$1" = -v ] && { only=$2; shift 2; }
-[ $# -gt 0 ] || { echo "usage: check_golden.sh [-v VERSION] COMMAND..." >&2; exit 2; }
-normal() { grep -v '^device ' | sed 's/ -> error: .*/ -> error/'; }
+words='s/ -> error: .*/ -> error/'
+[ "$1" = -w ] && { words=''; shift; }
+[ $# -gt 0 ] || { echo "usage: check_golden.sh [-v VERSION] [-w] COMMAND..." >&2; exit 2; }
+normal() { grep -v '^device ' | sed "$words"; }
 ok=0; bad=0
 for out in "$here"/golden/$only/*.out; do
   version=$(basename "$(dirname "$out")")
