@@ -154,6 +154,9 @@ TEST(a_refused_option_says_what_its_release_says_and_what_was_found)
         "has no such option");
     CHECK_HAS(refusal(&ctx, old, "expandable_segments:true"), "True/False");
     CHECK_HAS(refusal(&ctx, old, "roundup_power2_divisions:[256:1,512:2"), "expected ,");
+    CHECK_HAS(refusal(&ctx, (c10_version){2, 8}, "roundup_power2_divisions:[256:1,512:2"),
+              "expected ,");
+    CHECK_HAS(refusal(&ctx, newest, "roundup_power2_divisions:[256:1,512:2"), "end where more");
     CHECK_HAS(refusal(&ctx, newest, "garbage_collection_threshold:1"), "set it in (0.0, 1.0)");
     CHECK_HAS(refusal(&ctx, newest, "backend:cudaMallocAsync"), "native");
     mr_ctx_clear(&ctx);

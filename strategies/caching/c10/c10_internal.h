@@ -38,7 +38,6 @@ enum {
     X(expandable_spared, 5, "only cudaMalloc segments are collected, or released for a size")  \
     X(pools_made, 5, "a private pool can be made by itself, as a MemPool")                    \
     X(divisions_spelled, 8, "refusals write 'divisions', not 'divisons'")                     \
-    X(end_closes_list, 8, "the end of the options closes a list of divisions, too")           \
     X(fraction_worded, 8, "a wrong memory fraction is refused in words")                      \
     X(captures_may_empty, 8, "empty_cache during a capture visits unheld private pools")       \
     X(one_pool_empties, 8, "empty_cache can be had for one private pool")                     \

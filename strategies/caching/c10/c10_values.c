@@ -235,7 +235,6 @@ static mr_status read_interval(c10_words *w, division_list *list)
     if (n && !power_of_2(n)) return division_refused(w, " or 0 to disable roundup", word);
     MR_TRY(set_interval(w, at, n, list));
     if (c10_word_is(w, w->i + 1, "]")) return MR_OK;
-    if (w->quirks.end_closes_list && w->i + 1 == w->words.n) return MR_OK;
     return c10_word_skip(w, ",");
 }
 
