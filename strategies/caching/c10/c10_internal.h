@@ -55,7 +55,7 @@ enum {
     X(captures_marked, 15, "recording a pool is no capture by itself")                        \
     X(end_completes, 15, "with stream reuse, the end of a recording completes its frees")     \
     X(reserves_by_class, 15, "reservations can have a size of their own by class of stream")   \
-    X(pool_flags_die, 15, "use_on_oom and no_split end with the pool, not with the process")   \
+    X(no_split_dies, 15, "no_split ends with the pool, not with the process")                 \
     X(oldest_segment_wins, 15, "among equal sizes, and only then the lowest address")
 
 typedef struct c10_quirks {

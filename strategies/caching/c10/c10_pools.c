@@ -50,10 +50,9 @@ static uint32_t make(c10_allocator *a, uint64_t id)
 void c10_pool_gone(c10_allocator *a, uint32_t pool)
 {
     a->pools.at[pool].gone = true;
-    if (!a->quirks.pool_flags_die) return;
+    if (!a->quirks.no_split_dies) return;
     for (uint32_t i = 0; i < a->marks.n; i++)
-        if (a->marks.at[i].id == a->pools.at[pool].id)
-            a->marks.at[i].flags = (c10_pool_flags){false, false};
+        if (a->marks.at[i].id == a->pools.at[pool].id) a->marks.at[i].flags.no_split = false;
 }
 
 uint32_t c10_pool_hold(c10_allocator *a, uint64_t id)
