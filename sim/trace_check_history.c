@@ -1,17 +1,14 @@
 /* trace_check_history -- could what a real allocator is said to have done have happened?
  *
  * Its commands are carried out on a device of our own that knows which segments are held and
- * which block every storage lives in.
+ * which block every storage lives in.  Live blocks must not overlap even where only the size that
+ * was asked for is known.
  */
+#include "places.h"
 #include "ranges.h"
 #include "trace_check.h"
 
 #include <inttypes.h>
-
-typedef struct place {
-    uint64_t offset, bytes;
-    uint32_t segment; /* MR_NONE while the storage lives nowhere */
-} place;
 
 typedef struct referee {
     mr_ctx *ctx;
@@ -20,9 +17,10 @@ typedef struct referee {
     uint32_t cmd;    /* under judgement */
     bool *held;      /* by segment */
     uint32_t *users; /* by segment: number of storages that live there */
-    place *at;       /* by storage; shared by all histories, for a storage has one device */
+    uint32_t *at;    /* place by storage, MR_NONE while it lives nowhere; shared by all histories,
+                        for a storage has one device */
     uint32_t bound;  /* storages that live somewhere on this device */
-    mr_ranges live;
+    mr_places places;
 } referee;
 
 static mr_status foul(const referee *r, const char *does, uint32_t id, const char *expected)
@@ -70,11 +68,25 @@ static mr_status bad_piece(const referee *r, const char *when, uint32_t i, const
                    i, when, r->history->device, expected);
 }
 
+/* Most often pieces ascend within a segment, and each segment is there once: they are apart. */
+static bool follows(const mr_pieces *pieces, uint32_t i, const uint64_t *sum)
+{
+    const mr_piece *p = &pieces->at[i];
+    if (!i || p[-1].segment != p->segment) return !sum[p->segment];
+    return p->offset >= p[-1].offset && p->offset - p[-1].offset >= p[-1].bytes;
+}
+
+static void remember(const referee *r, mr_ranges *taken, const mr_piece *p)
+{
+    mr_ranges_add(r->ctx, taken, (mr_range){p->offset, p->bytes, p->segment, MR_NONE});
+}
+
 /* Indices, and that pieces of a segment do not overlap; adds up their bytes by segment. */
 static mr_status check_pieces(const referee *r, const mr_pieces *pieces, uint32_t segments,
                               const char *when, uint64_t *sum)
 {
     mr_ranges taken = {0};
+    bool ordered = true;
     for (uint32_t i = 0; i < pieces->n; i++) {
         const mr_piece *p = &pieces->at[i];
         if (p->segment >= segments)
@@ -83,9 +95,16 @@ static mr_status check_pieces(const referee *r, const mr_pieces *pieces, uint32_
             return bad_piece(r, when, i, "a storage of the trace");
         if (!p->bytes || !inside(r, p->segment, p->offset, p->bytes))
             return bad_piece(r, when, i, "some bytes inside its segment");
-        if (mr_ranges_overlap(&taken, p->segment, p->offset, p->bytes))
-            return bad_piece(r, when, i, "no overlap with another piece");
-        mr_ranges_add(r->ctx, &taken, (mr_range){p->offset, p->bytes, p->segment, i});
+        if (ordered && !follows(pieces, i, sum)) {
+            ordered = false;
+            for (uint32_t before = 0; before < i; before++)
+                remember(r, &taken, &pieces->at[before]);
+        }
+        if (!ordered) {
+            if (mr_ranges_overlap(&taken, p->segment, p->offset, p->bytes))
+                return bad_piece(r, when, i, "no overlap with another piece");
+            remember(r, &taken, p);
+        }
         sum[p->segment] += p->bytes;
     }
     return MR_OK;
@@ -94,11 +113,11 @@ static mr_status check_pieces(const referee *r, const mr_pieces *pieces, uint32_
 static mr_status adopt(referee *r, const mr_piece *piece, uint32_t i)
 {
     if (piece->storage == MR_NONE) return MR_OK;
-    place *at = &r->at[piece->storage];
-    if (at->segment != MR_NONE) return bad_piece(r, "start", i, "a storage that has no other");
-    *at = (place){piece->offset, piece->bytes, piece->segment};
-    mr_ranges_add(r->ctx, &r->live,
-                  (mr_range){piece->offset, piece->bytes, piece->segment, piece->storage});
+    if (r->at[piece->storage] != MR_NONE)
+        return bad_piece(r, "start", i, "a storage that has no other");
+    const uint32_t place = mr_places_find(&r->places, piece->segment, piece->offset);
+    mr_places_settle(&r->places, place, piece->bytes, piece->storage);
+    r->at[piece->storage] = place;
     r->users[piece->segment]++;
     r->bound++;
     return MR_OK;
@@ -122,6 +141,14 @@ static mr_status check_start(referee *r)
     return MR_OK;
 }
 
+/* The place of the storage on this device, NULL when it does not live here. */
+static const mr_place *home(const referee *r, uint32_t storage)
+{
+    const uint32_t at = r->at[storage];
+    if (at >= r->places.all.n || r->places.all.at[at].owner != storage) return NULL;
+    return &r->places.all.at[at];
+}
+
 static mr_status check_last(referee *r)
 {
     const mr_history *h = r->history;
@@ -133,9 +160,11 @@ static mr_status check_last(referee *r)
         if (!r->held[p->segment] && !h->segments.at[p->segment].expandable)
             return bad_piece(r, "end", i, "a segment that is still held");
         if (p->storage == MR_NONE) continue;
-        const place *at = &r->at[p->storage];
-        if (at->segment != p->segment || at->offset != p->offset)
+        const mr_place *at = home(r, p->storage);
+        if (!at || at->segment != p->segment || at->offset != p->offset)
             return bad_piece(r, "end", i, "a storage where the commands have put it");
+        if (at->bytes > p->bytes)
+            return bad_piece(r, "end", i, "as many bytes as were given to its storage");
         found++;
     }
     if (found != r->bound)
@@ -175,22 +204,24 @@ static mr_status map(referee *r, const mr_cmd *cmd)
 static mr_status bind(referee *r, const mr_cmd *cmd)
 {
     const mr_block *b = &cmd->block;
-    const uint64_t bytes = b->bytes ? b->bytes : 1; /* unknown where 0: one at least */
+    const uint64_t asked = r->trace->storages.at[cmd->id].bytes;
+    const uint64_t least = asked ? asked : 1;
+    const uint64_t bytes = b->bytes ? b->bytes : least; /* 0: not recorded */
     if (!r->held[b->segment] && !r->history->segments.at[b->segment].expandable)
         return foul(r, "binds into segment", b->segment, "one that is held");
-    if (r->at[cmd->id].segment != MR_NONE)
+    if (r->at[cmd->id] != MR_NONE)
         return foul(r, "binds storage", cmd->id, "one that lives nowhere yet");
     if (!inside(r, b->segment, b->offset, bytes))
         return foul(r, "binds storage", cmd->id, "a block inside its segment");
-    const mr_range *other = mr_ranges_overlap(&r->live, b->segment, b->offset, bytes);
-    if (other)
+    const uint32_t place = mr_places_find(&r->places, b->segment, b->offset);
+    const uint32_t other = mr_places_settle(&r->places, place, bytes, cmd->id);
+    if (other != MR_NONE)
         return mr_fail(
             r->ctx, MR_EINPUT,
             "command %u of the history of device %u binds storage %u where storage %u"
             " lives, expected blocks not to overlap",
-            r->cmd, r->history->device, cmd->id, other->owner);
-    mr_ranges_add(r->ctx, &r->live, (mr_range){b->offset, bytes, b->segment, cmd->id});
-    r->at[cmd->id] = (place){b->offset, b->bytes, b->segment};
+            r->cmd, r->history->device, cmd->id, other);
+    r->at[cmd->id] = place;
     r->users[b->segment]++;
     r->bound++;
     return MR_OK;
@@ -198,14 +229,14 @@ static mr_status bind(referee *r, const mr_cmd *cmd)
 
 static mr_status unbind(referee *r, const mr_cmd *cmd)
 {
-    place *at = &r->at[cmd->id];
-    if (at->segment != cmd->block.segment || at->offset != cmd->block.offset)
+    const mr_place *at = home(r, cmd->id);
+    if (!at || at->segment != cmd->block.segment || at->offset != cmd->block.offset)
         return foul(r, "frees the block of storage", cmd->id, "the block that it lives in");
     if (cmd->kind == MR_DEFER) return MR_OK;
-    mr_ranges_remove(&r->live, at->segment, at->offset);
+    mr_places_leave(&r->places, r->at[cmd->id]);
     r->users[at->segment]--;
     r->bound--;
-    at->segment = MR_NONE;
+    r->at[cmd->id] = MR_NONE;
     return MR_OK;
 }
 
@@ -226,10 +257,26 @@ static mr_status judge(referee *r, const mr_cmd *cmd)
     return cmd->kind <= MR_RELEASE ? hold(r, cmd) : map(r, cmd);
 }
 
+/* Where blocks begin, whether or not what says so makes sense. */
+static void collect_places(referee *r)
+{
+    const mr_history *h = r->history;
+    mr_places_init(r->ctx, &r->places, h->cmds.n / 2);
+    for (uint32_t i = 0; i < h->start.n; i++)
+        mr_places_add(r->ctx, &r->places, h->start.at[i].segment, h->start.at[i].offset);
+    for (uint32_t i = 0; i < h->cmds.n; i++) {
+        const mr_cmd *cmd = &h->cmds.at[i];
+        if (cmd->kind == MR_BIND)
+            mr_places_add(r->ctx, &r->places, cmd->block.segment, cmd->block.offset);
+    }
+    mr_places_number(r->ctx, &r->places);
+}
+
 static mr_status check_history(referee *r)
 {
     const mr_history *h = r->history;
     MR_TRY(check_segments(r));
+    collect_places(r);
     r->held = MR_NEW_N(r->ctx, bool, h->segments.n);
     r->users = MR_NEW_N(r->ctx, uint32_t, h->segments.n);
     MR_TRY(check_start(r));
@@ -244,17 +291,19 @@ static mr_status check_history(referee *r)
 
 mr_status mr_trace_check_histories(mr_ctx *ctx, const mr_trace *trace)
 {
-    place *at = MR_NEW_N(ctx, place, trace->storages.n);
-    bool *seen = MR_NEW_N(ctx, bool, UINT16_MAX + 1);
-    for (uint32_t s = 0; s < trace->storages.n; s++) at[s].segment = MR_NONE;
+    uint32_t *at = MR_NEW_N(ctx, uint32_t, trace->storages.n);
+    uint64_t *seen = MR_NEW_N(ctx, uint64_t, UINT16_MAX / 64 + 1); /* a bit for each device */
+    for (uint32_t s = 0; s < trace->storages.n; s++) at[s] = MR_NONE;
     for (uint32_t h = 0; h < trace->histories.n; h++) {
         const mr_history *history = &trace->histories.at[h];
-        if (history->device > UINT16_MAX || seen[history->device])
+        const uint32_t device = history->device;
+        const uint64_t bit = UINT64_C(1) << device % 64;
+        if (device > UINT16_MAX || seen[device / 64] & bit)
             return mr_fail(ctx, MR_EINPUT,
                            "device %u has a second history or a number above %d, expected one"
                            " for each device",
-                           history->device, UINT16_MAX);
-        seen[history->device] = true;
+                           device, UINT16_MAX);
+        seen[device / 64] |= bit;
         referee r = {.ctx = ctx, .trace = trace, .history = history, .at = at};
         MR_TRY(check_history(&r));
     }

@@ -1,6 +1,5 @@
 /* The reader of memory snapshots: small ones written here, and the real ones. */
 #include "format.h"
-#include "history.h"
 #include "test.h"
 
 #include <inttypes.h>
@@ -521,9 +520,25 @@ TEST(events_that_cannot_have_happened_are_refused)
     EVENTS_FAIL("the events leave 1 blocks in use", event(&d, "alloc", 0x200000, 512));
     EVENTS_FAIL("lies in no segment", freed(&d, 0x900000, 512));
     EVENTS_FAIL("has room for 512", freed(&d, 0x200000, 1024), freed(&d, 0x200200, 512));
-    EVENTS_FAIL("puts a block where another one lives (storage 1)",
+    EVENTS_FAIL("binds storage 1 where storage 0 lives",
                 event(&d, "alloc", 0x200000, 1024), event(&d, "alloc", 0x200200, 512),
                 freed(&d, 0x200000, 1024), freed(&d, 0x200200, 512));
+}
+
+TEST(a_block_at_the_end_has_room_for_what_was_asked)
+{
+    mr_ctx ctx = {0};
+    doc d;
+    begin(&d);
+    event(&d, "alloc", 0x200000, 600);
+    segments(&d);
+    segment(&d, 0x200000, 0x200000);
+    block(&d, 0x200000, 0x200, "active_allocated");
+    block(&d, 0x200200, 0x1ffe00, "inactive");
+    end_segment(&d);
+    end(&d);
+    CHECK_HAS(said(&ctx, &d), "piece 0 at the end of device 0 is wrong, expected as many bytes as");
+    mr_ctx_clear(&ctx);
 }
 
 TEST(segments_that_cannot_have_been_are_refused)
@@ -746,23 +761,24 @@ TEST(the_referee_sees_what_does_not_lead_to_the_end)
     mr_trace trace;
     doc d;
     large_block(&d, 0x2280000);
-    mr_history h = *reads(&ctx, &d, &trace);
-    CHECK_EQ(mr_history_check(&ctx, &trace, &h), MR_OK);
-    h.cmds.n--;
-    CHECK_EQ(mr_history_check(&ctx, &trace, &h), MR_EINPUT);
-    h.cmds.n++;
-    h.end.at[1].offset += 512;
-    CHECK_EQ(mr_history_check(&ctx, &trace, &h), MR_EINPUT);
-    h.end.at[1].offset -= 512;
-    h.start.at[0].bytes -= 512;
-    CHECK_EQ(mr_history_check(&ctx, &trace, &h), MR_EINPUT);
-    h.start.at[0].bytes += 512;
-    h.cmds.at[0].block.offset -= 512;
-    CHECK_EQ(mr_history_check(&ctx, &trace, &h), MR_EINPUT);
-    CHECK_HAS(ctx.failure.text, "command 0 of the history of device 0 puts a block where");
-    h.cmds.at[0].block.offset += 512;
-    h.cmds.at[1].block.offset += 512;
-    CHECK_EQ(mr_history_check(&ctx, &trace, &h), MR_EINPUT);
+    CHECK_EQ(read_bytes(&ctx, d.text, d.n, &trace), MR_OK);
+    mr_history *h = &trace.histories.at[0];
+    CHECK_EQ(mr_trace_check(&ctx, &trace), MR_OK);
+    h->cmds.n--;
+    CHECK_EQ(mr_trace_check(&ctx, &trace), MR_EINPUT);
+    h->cmds.n++;
+    h->end.at[1].offset += 512;
+    CHECK_EQ(mr_trace_check(&ctx, &trace), MR_EINPUT);
+    h->end.at[1].offset -= 512;
+    h->start.at[0].bytes -= 512;
+    CHECK_EQ(mr_trace_check(&ctx, &trace), MR_EINPUT);
+    h->start.at[0].bytes += 512;
+    h->cmds.at[0].block.offset -= 512;
+    CHECK_EQ(mr_trace_check(&ctx, &trace), MR_EINPUT);
+    CHECK_HAS(ctx.failure.text, "command 0 of the history of device 0 binds storage");
+    h->cmds.at[0].block.offset += 512;
+    h->cmds.at[1].block.offset += 512;
+    CHECK_EQ(mr_trace_check(&ctx, &trace), MR_EINPUT);
     CHECK_HAS(ctx.failure.text, "command 1");
     mr_ctx_clear(&ctx);
 }
@@ -826,7 +842,6 @@ static void check_real(const expected *want)
     CHECK_EQ(h->held, want->held);
     CHECK_EQ(h->wrapped, false);
     CHECK_STR(trace.about[MR_ABOUT_framework_version], want->version);
-    CHECK_EQ(mr_history_check(&ctx, &trace, h), MR_OK);
     mr_ctx_clear(&ctx);
 }
 

@@ -483,7 +483,8 @@ static void random_history(dice *d, mr_trace *t, uint32_t device)
     MR_PUSH(d->ctx, &h.cmds, (mr_cmd){MR_MAP, MR_NONE, {3, handle, 4096, 4096}});
     for (uint32_t s = 0; s < t->storages.n && s < 8; s++)
         if (t->storages.at[s].device == device) {
-            const mr_block block = {2, handle, s * 512, roll(d, 2) ? 512 : 0};
+            const bool known = t->storages.at[s].bytes > 512 || roll(d, 2);
+            const mr_block block = {2, handle, s * 512, known ? 512 : 0};
             MR_PUSH(d->ctx, &h.cmds, (mr_cmd){MR_BIND, s, block});
             MR_PUSH(d->ctx, &h.cmds, (mr_cmd){MR_DEFER, s, block});
             MR_PUSH(d->ctx, &h.cmds,
