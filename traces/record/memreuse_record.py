@@ -172,7 +172,7 @@ class Recorder(TorchDispatchMode):
         self.resized, self.subclasses = 0, set()
         self.device = self._find_device()
         self.cleanup = contextlib.ExitStack()
-        self.clock, self.finished = None, False
+        self.clock, self.finished, self.autocast = None, False, False
 
     # -- begin and end --
 
@@ -448,7 +448,8 @@ class Recorder(TorchDispatchMode):
             if out is not NotImplemented:
                 return out
         if func is aten._local_scalar_dense.default:
-            return self._value(func, args[0])
+            self.values += type(args[0]).__name__ == "FakeTensor"
+            return func(*args)
         return self._run(func, name, args, kwargs)
 
     @staticmethod
@@ -458,18 +459,9 @@ class Recorder(TorchDispatchMode):
                 and func.has_kernel_for_dispatch_key(
                     torch._C.DispatchKey.CompositeImplicitAutograd))
 
-    def _value(self, func, t):
-        try:
-            return func(t)
-        except Exception as error:
-            if type(error).__name__ != "DataDependentOutputException":
-                raise
-            self.values += 1
-            kind = bool if t.dtype == torch.bool else float if t.is_floating_point() else int
-            return kind(1 if t.device.type == "cpu" else 0)
-
     def _run(self, func, name, args, kwargs):
         given = tensors_in((args, kwargs))
+        self.autocast |= torch.is_autocast_enabled(self.device or "cpu")
         self._begin_op(given)
         for t in given:
             if self._is_ours(t):
@@ -581,6 +573,8 @@ class Recorder(TorchDispatchMode):
         for storage in self._all_storages():
             storage.role = storage.role or self._role(storage)
         self._give_ids()
+        if self.autocast:
+            self._order_frees()
         self._say_what_is_missing()
 
     @staticmethod
@@ -601,6 +595,21 @@ class Recorder(TorchDispatchMode):
             op.saved = unique(op.saved)
         self._keep_last_drops()
         self._draw_curve()
+
+    def _order_frees(self):
+        """At its end autocast releases its casts in the order of a hash table of addresses."""
+        self.notes.append("frees that follow each other without an op between are in the order of "
+                          "birth: that of autocast's cache is different in every run")
+        begin = 0
+        for end, event in enumerate(self.events + [("mark",)]):
+            if event[0] not in ("free", "drop"):
+                self.events[begin:end] = sorted(self.events[begin:end], key=self._by_birth)
+                begin = end + 1
+
+    @staticmethod
+    def _by_birth(event):
+        storage = event[1] if event[0] == "free" else event[1].storage
+        return storage.id, event[0]
 
     def _draw_curve(self):
         """Live bytes after each op, and the most at any time."""
@@ -852,6 +861,22 @@ class _Attention(torch.overrides.TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+class _Values(TorchDispatchMode):
+    """What the program reads from fake tensors (see the head of the file)."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is not aten._local_scalar_dense.default:
+            return func(*args, **(kwargs or {}))
+        t = args[0]
+        kind = bool if t.dtype == torch.bool else float if t.is_floating_point() else int
+        return kind(t.device.type == "cpu")
+
+
+def _replace(stack, place, name, value):
+    stack.callback(setattr, place, name, getattr(place, name))
+    setattr(place, name, value)
+
+
 @contextlib.contextmanager
 def pretend_cuda():
     """Fake tensors on a device `cuda` for a machine that has none: backward, autocast, GradScaler
@@ -862,14 +887,13 @@ def pretend_cuda():
         if not torch.cuda.is_available():
             if torch.version.cuda:
                 stack.enter_context(_backward_without_gpu())
-            common = torch.cuda.amp.common
-            stack.callback(setattr, common, "amp_definitely_not_available",
-                           common.amp_definitely_not_available)
-            common.amp_definitely_not_available = lambda: False
+            _replace(stack, torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
+            _replace(stack, torch.cuda, "is_bf16_supported", lambda *_, **__: True)
         mode = stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         stack.enter_context(torch.device("cuda"))
         if not torch.cuda.is_available():
             stack.enter_context(_Attention())
+        stack.enter_context(_Values())
         yield mode
 
 

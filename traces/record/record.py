@@ -89,6 +89,7 @@ class Run:
         self.optimizer = make(self.model.parameters())
         self.scaler = torch.amp.GradScaler() if args.precision == "amp-float16" else None
         self.batch = None
+        self.before_forward = lambda: None
 
     def prepare(self):
         """The next batch; between two steps, as a data loader has it ready."""
@@ -104,13 +105,15 @@ class Run:
         pieces = zip(*(t.chunk(self.args.accumulate) for t in self.batch))
         for piece in pieces if self.args.accumulate > 1 else [self.batch]:
             self.forward_backward(piece)
-        if self.scaler:
-            self.scaler.step(self.optimizer)
-            self.scaler.update()
-        else:
-            self.optimizer.step()
+        with torch.device("cpu"):   # step counters are made on the host where nothing else is said
+            if self.scaler:
+                self.scaler.step(self.optimizer)
+                self.scaler.update()
+            else:
+                self.optimizer.step()
 
     def forward_backward(self, piece):
+        self.before_forward()
         with self.precision(), self.saving():
             loss = self.work.loss(self.model, *piece)
         if self.args.accumulate > 1:
@@ -139,6 +142,10 @@ class Run:
         """One step, so that the optimizer has its state; then nothing is left but what stays."""
         self.prepare()
         self.step()
+        self.rewind()
+
+    def rewind(self):
+        """Back to the first batch."""
         self.number = 0
         self.prepare()
         gc.collect()
@@ -158,13 +165,18 @@ def settled(args, samples):
             torch.set_default_dtype(torch.float32)
 
 
-def recorded(args, samples):
+def recorded(args, samples, others=()):
+    """The recording, and what `others` say of the same step of the same model."""
     with settled(args, samples) as run:
         recorder = mr.Recorder(run.model, run.optimizer, about_of(args, run))
         with recorder:
             run.steps(recorder.step)
         note_cycles(recorder)
-        return recorder
+        said = []
+        for other in others:
+            run.rewind()
+            said.append(other(run))
+        return recorder, said
 
 
 def note_cycles(recorder):
@@ -277,19 +289,14 @@ def main():
     args = arguments()
     more = args.accumulate
     batches = (args.batch, args.batch + more, 2 * args.batch + 3 * more)
-    first = recorded(args, batches[0])
-    fit(args, first, recorded(args, batches[1]), recorded(args, batches[2]), batches)
+    others = (truth.live_bytes, truth.flop_counter, truth.mem_tracker) if args.truth else ()
+    first, said = recorded(args, batches[0], others)
+    fit(args, first, recorded(args, batches[1])[0], recorded(args, batches[2])[0], batches)
     first.write(args.o)
     if args.manifest:
         put_row(args.manifest, manifest_row(args, first))
     if args.truth:
-        with settled(args, args.batch) as run:
-            own = truth.live_bytes(run)
-        with settled(args, args.batch) as run:
-            flops = truth.flop_counter(run)
-        with settled(args, args.batch) as run:
-            peer = truth.mem_tracker(run)
-        put_row(args.truth, truth.row(args.o, first, own, flops, peer))
+        put_row(args.truth, truth.row(args.o, first, *said))
 
 
 if __name__ == "__main__":

@@ -49,10 +49,8 @@ class LiveBytes(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         name = func._schema.name
-        if name in mr.QUESTIONS:
+        if name in mr.QUESTIONS or name == "aten::_local_scalar_dense":
             return func(*args, **(kwargs or {}))
-        if name == "aten::_local_scalar_dense":
-            return mr.Recorder._value(self, func, args[0])
         out = func(*args, **(kwargs or {}))
         touched = mr.tensors_in((args, kwargs, out))
         self.add(touched)
@@ -62,8 +60,6 @@ class LiveBytes(TorchDispatchMode):
             self.sums.append(self.total())
             self.peak = max(self.peak, self.sums[-1])
         return out
-
-    values = 0
 
 
 def held(run):
@@ -86,35 +82,26 @@ def live_bytes(run):
 
 def flop_counter(run):
     """Apart from the others: its module hooks prolong the lives of tensors."""
-    with Values(), FlopCounterMode(display=False) as flops:
+    with FlopCounterMode(display=False) as flops:
         run.steps()
     return flops.get_total_flops()
 
 
 def mem_tracker(run):
-    """The peak of MemTracker by category.  It follows one step; of several, the first."""
+    """The peak of MemTracker by category."""
     from torch.distributed._tools.mem_tracker import MemTracker
     tracker = MemTracker()
     tracker.track_external(*[x for x in (run.model, run.optimizer) if x is not None], *run.batch)
+    run.before_forward = tracker.reset_mod_stats    # it follows one forward, unless told so
     try:
-        with tracker, Values():
-            run.step()
+        with tracker:
+            run.steps(tracker.reset_mod_stats)
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}".split("\n")[0][:120]}
     for device, peak in tracker.get_tracker_snapshot("peak").items():
         if device.type == "cuda":
             return {getattr(k, "value", k): v for k, v in peak.items()}
     return {"error": "nothing on cuda"}
-
-
-class Values(TorchDispatchMode):
-    """Answers `.item()` of fake tensors as the recorder does."""
-    values = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if func is torch.ops.aten._local_scalar_dense.default:
-            return mr.Recorder._value(self, func, args[0])
-        return func(*args, **(kwargs or {}))
 
 
 def row(path, recorder, own, flops, peer):

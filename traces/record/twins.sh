@@ -1,0 +1,1 @@
+# Twins: a plain model with a technique really switched on.  Read by make_all.sh.
