@@ -110,6 +110,7 @@ typedef struct mr_open {
     uint64_t seen; /* for a dict: bit k for key k */
     uint32_t memo;  /* where the memo refers to it, MR_NONE when it does not */
     uint32_t place; /* on the stack */
+    uint32_t run;   /* all that was put into it: index into pickle->runs, plus 1; 0 for none */
     bool dict;
 } mr_open;
 
@@ -139,10 +140,9 @@ typedef struct mr_builder {
                      uint64_t offset);
     void (*items)(void *self, mr_list *list, const mr_value *items, uint32_t n);
     mr_value (*list)(void *self, const mr_list *list);
-    /* Items put into an empty list may be put into another one: what was put into this one, as
-     * a value for `again`; MR_V_UNSET when that cannot be said.  NULL when not offered. */
-    mr_value (*remember)(void *self, const mr_list *list);
-    void (*again)(void *self, mr_list *list, mr_value remembered);
+    /* The list is still empty and is to hold what another one held that became `value`.  False
+     * when the builder does not know that any more; NULL when it never does. */
+    bool (*again)(void *self, mr_list *list, mr_value value);
 } mr_builder;
 
 struct mr_pickle {
@@ -245,6 +245,7 @@ mr_status mr_pickle_append(mr_pickle *pickle, uint32_t from);   /* to the list b
 mr_status mr_pickle_set(mr_pickle *pickle, uint32_t from);      /* in the dict below `from` */
 mr_status mr_pickle_collect(mr_pickle *pickle, uint32_t from, bool dict); /* LIST and DICT */
 mr_status mr_pickle_tuple(mr_pickle *pickle, uint32_t from);
+bool mr_pickle_again(mr_pickle *pickle, mr_list *list, const mr_run *run);
 mr_value mr_pickle_complete(mr_pickle *pickle, uint32_t open); /* wherever it stands */
 void mr_pickle_settle(mr_pickle *pickle, uint32_t from);       /* all from there to the top */
 

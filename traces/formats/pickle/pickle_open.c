@@ -56,6 +56,13 @@ void mr_pickle_keep(mr_pickle *pickle, mr_list *list, const uint64_t *words, uin
     list->n += n;
 }
 
+bool mr_pickle_again(mr_pickle *pickle, mr_list *list, const mr_run *run)
+{
+    const mr_builder *builder = pickle->builder;
+    return run->meaning != MR_V_UNSET && builder->again
+           && builder->again(pickle->self, list, run->meaning);
+}
+
 mr_value mr_pickle_complete(mr_pickle *pickle, uint32_t o)
 {
     const mr_open *open = &pickle->open.at[o];
@@ -67,6 +74,7 @@ mr_value mr_pickle_complete(mr_pickle *pickle, uint32_t o)
         value = builder->dict(pickle->self, fields, n, open->seen, open->list.offset);
     } else {
         value = builder->list(pickle->self, &open->list);
+        if (open->run) mr_runs_mean(&pickle->runs, open->run - 1, value);
     }
     if (open->memo != MR_NONE && pickle->memo.at[open->memo] == mr_v(MR_V_OPEN, o))
         pickle->memo.at[open->memo] = value;
@@ -110,6 +118,7 @@ static mr_status owner(mr_pickle *pickle, uint32_t from, bool dict, mr_open **ou
     const uint32_t above = (uint32_t)mr_v_index(value) + 1;
     if (pickle->open.n > above) mr_pickle_settle(pickle, from);
     pickle->open.n = above;
+    open->run = 0;
     pickle->content.n = open->list.first + open->list.n;
     *out = open;
     return MR_OK;

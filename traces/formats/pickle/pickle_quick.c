@@ -65,7 +65,7 @@ FAST bool memoize(hot *h, mr_pickle *pickle)
 /* ---- lists of references --------------------------------------------------------------- */
 
 /* Reads references up to APPENDS and puts them into the list, which is the first time. */
-static bool fill(mr_pickle *pickle, mr_list *list)
+static bool fill(mr_pickle *pickle, mr_open *open)
 {
     const unsigned char *const end = pickle->end - MR_ROOM;
     const unsigned char *const begin = pickle->p + 1;
@@ -82,13 +82,9 @@ static bool fill(mr_pickle *pickle, mr_list *list)
         } else break;
     }
     if (*h.p != 'e' || h.top == first) return false;
-    const mr_builder *builder = pickle->builder;
-    builder->items(pickle->self, list, first, (uint32_t)(h.top - first));
+    pickle->builder->items(pickle->self, &open->list, first, (uint32_t)(h.top - first));
     pickle->p = h.p + 1;
-    const mr_value meaning =
-        builder->remember ? builder->remember(pickle->self, list) : MR_V_UNSET;
-    if (meaning != MR_V_UNSET)
-        mr_runs_add(pickle->ctx, &pickle->runs, begin, (uint32_t)(pickle->p - begin), meaning);
+    open->run = mr_runs_add(pickle->ctx, &pickle->runs, begin, (uint32_t)(pickle->p - begin)) + 1;
     return true;
 }
 
@@ -105,8 +101,7 @@ static bool references(mr_pickle *pickle)
     pickle->content.n = open->list.first;
     const size_t have = (size_t)(pickle->end - MR_ROOM - p);
     const mr_run *run = mr_runs_find(&pickle->runs, p + 1, have);
-    if (!run) return fill(pickle, &open->list);
-    pickle->builder->again(pickle->self, &open->list, run->meaning);
+    if (!run || !mr_pickle_again(pickle, &open->list, run)) return fill(pickle, open);
     pickle->p += 1 + run->n;
     return true;
 }

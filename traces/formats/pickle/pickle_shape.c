@@ -112,8 +112,7 @@ static bool list(mr_pickle *pickle, part *d, mr_value *out)
     d->p += 2;
     if (*d->p == '(') {
         const mr_run *run = mr_runs_find(&pickle->runs, d->p + 1, (size_t)(d->end - d->p));
-        if (!run) return false;
-        pickle->builder->again(pickle->self, &list, run->meaning);
+        if (!run || !mr_pickle_again(pickle, &list, run)) return false;
         d->p += 1 + run->n;
     }
     *out = d->memo[d->memo_n++] = pickle->builder->list(pickle->self, &list);

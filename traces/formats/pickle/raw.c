@@ -372,7 +372,6 @@ mr_status mr_raw_read(mr_ctx *ctx, mr_source *source, mr_raw_snapshot *raw,
         .dict = dict,
         .items = mr_raw_items,
         .list = mr_raw_list_done,
-        .remember = mr_raw_remember,
         .again = mr_raw_again,
     };
     raw->ctx = ctx;

@@ -169,7 +169,6 @@ bool mr_raw_ignored(const mr_raw_snapshot *raw);
 /* The builder's part for lists (raw_list.c). */
 void mr_raw_items(void *self, mr_list *list, const mr_value *at, uint32_t n);
 mr_value mr_raw_list_done(void *self, const mr_list *list);
-mr_value mr_raw_remember(void *self, const mr_list *list);
-void mr_raw_again(void *self, mr_list *list, mr_value stack);
+bool mr_raw_again(void *self, mr_list *list, mr_value value);
 
 #endif

@@ -124,20 +124,14 @@ static mr_value stack_of(mr_raw_snapshot *raw, const mr_list *list)
     return mr_v(MR_RAW_V_STACK, raw->trace->stacks.n - 1);
 }
 
-/* Frames that were put into an empty list, as a stack. */
-mr_value mr_raw_remember(void *self, const mr_list *list)
+bool mr_raw_again(void *self, mr_list *list, mr_value value)
 {
     mr_raw_snapshot *raw = self;
-    if (list->kind != MR_RAW_V_FRAME || list->odd < list->items) return MR_V_UNSET;
-    return stack_of(raw, list);
-}
-
-void mr_raw_again(void *self, mr_list *list, mr_value stack)
-{
-    mr_raw_snapshot *raw = self;
+    if (mr_v_kind(value) != MR_RAW_V_STACK) return false;
     list->kind = MR_RAW_V_STACK;
-    list->items = list->odd = raw->trace->stacks.at[mr_v_index(stack)].n;
-    mr_pickle_keep(&raw->pickle, list, &stack, 1);
+    list->items = list->odd = raw->trace->stacks.at[mr_v_index(value)].n;
+    mr_pickle_keep(&raw->pickle, list, &value, 1);
+    return true;
 }
 
 static mr_value pair_of(const mr_raw_snapshot *raw, const mr_list *list)

@@ -70,27 +70,34 @@ const mr_run *mr_runs_find(mr_runs *runs, const unsigned char *at, size_t n)
     uint32_t run = runs->all.at[runs->last].next;
     if (!expected(runs, run, at, n)) run = search(runs, at, n);
     if (run == MR_NONE) return NULL;
+    runs->missed.run = MR_NONE;
     follow(runs, run);
     return &runs->all.at[run];
 }
 
-void mr_runs_add(mr_ctx *ctx, mr_runs *runs, const unsigned char *at, uint32_t n,
-                 uint64_t meaning)
+uint32_t mr_runs_add(mr_ctx *ctx, mr_runs *runs, const unsigned char *at, uint32_t n)
 {
     mr_branch b = runs->missed;
-    if (runs->forgot || (runs->all.n && b.run == MR_NONE)) return;
-    if (runs->all.n == RUNS_MAX || n > BYTES_MAX - runs->bytes.n) return;
+    if (runs->forgot || (runs->all.n && b.run == MR_NONE)) return MR_NONE;
+    if (runs->all.n == RUNS_MAX || n > BYTES_MAX - runs->bytes.n) return MR_NONE;
     if (runs->all.n) {
         b.to = runs->all.n;
         mr_table_add(ctx, &runs->table, hash_branch(&b), runs->branches.n);
         MR_PUSH(ctx, &runs->branches, b);
     }
-    const mr_run run = {.first = runs->bytes.n, .n = n, .meaning = meaning};
+    const mr_run run = {.first = runs->bytes.n, .n = n};
     MR_PUSH(ctx, &runs->all, run);
     follow(runs, runs->all.n - 1);
+    runs->missed.run = MR_NONE;
     MR_RESERVE_N(ctx, &runs->bytes, runs->bytes.n + n);
     memcpy(runs->bytes.at + runs->bytes.n, at, n);
     runs->bytes.n += n;
+    return runs->all.n - 1;
+}
+
+void mr_runs_mean(mr_runs *runs, uint32_t run, uint64_t meaning)
+{
+    if (run < runs->all.n) runs->all.at[run].meaning = meaning;
 }
 
 void mr_runs_forget(mr_runs *runs)

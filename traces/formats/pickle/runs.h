@@ -19,7 +19,7 @@
 typedef struct mr_run {
     uint32_t first, n; /* of runs->bytes */
     uint32_t next;     /* that was found after this one when it last was */
-    uint64_t meaning;  /* the caller's */
+    uint64_t meaning;  /* the caller's, 0 at first */
 } mr_run;
 
 typedef struct mr_branch {
@@ -40,9 +40,9 @@ typedef struct mr_runs {
 /* The run that `at` begins with, of `n` bytes, NULL when it is none of those that are kept. */
 const mr_run *mr_runs_find(mr_runs *runs, const unsigned char *at, size_t n);
 
-/* Keeps the run that was not found; does nothing when there are many already. */
-void mr_runs_add(mr_ctx *ctx, mr_runs *runs, const unsigned char *at, uint32_t n,
-                 uint64_t meaning);
+/* Keeps the run that was not found; its index, MR_NONE when there are too many already. */
+uint32_t mr_runs_add(mr_ctx *ctx, mr_runs *runs, const unsigned char *at, uint32_t n);
+void mr_runs_mean(mr_runs *runs, uint32_t run, uint64_t meaning);
 
 /* Forgets all of them, and keeps no others: what bytes mean has changed. */
 void mr_runs_forget(mr_runs *runs);
