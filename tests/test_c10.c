@@ -269,7 +269,10 @@ TEST(release_2_0_takes_one_division_as_no_rounding_at_all)
     CHECK_EQ(c.address - b.address, 512);
     c10_free(w.allocator, a.block);
     CHECK_EQ(request(&w, 1002, 0).address, c.address + 1000); /* one byte more does not fit */
-    CHECK_EQ(request(&w, 1001, 0).address, a.address);
+    const c10_lease again = request(&w, 1001, 0);
+    CHECK_EQ(again.address, a.address);
+    c10_free(w.allocator, again.block);
+    CHECK_EQ(request(&w, 600, 0).size, 1001); /* the rest would be smaller than any block */
     end(&w);
 }
 
@@ -282,6 +285,7 @@ TEST(nothing_is_taken_for_nothing_and_two_tebibytes_are_too_much)
     CHECK_EQ(lease.block, MR_NONE);
     c10_free(w.allocator, lease.block);
     c10_record_stream(w.allocator, lease.block, 4);
+    w.device.capacity = 2 * C10_BLOCK_LIMIT;
     CHECK(!c10_malloc(w.allocator, C10_BLOCK_LIMIT, 0, &lease));
     CHECK(!c10_malloc(w.allocator, UINT64_MAX / 2, 0, &lease));
     CHECK_EQ(c10_statistics(w.allocator)->num_ooms, 2);
@@ -539,6 +543,20 @@ TEST(a_pending_free_that_was_taken_over_waits_for_its_stream)
     CHECK_EQ(request(&w, 8 * MR_MIB, 0).address, w.device.next - 20 * MR_MIB);
     w.device.passed = w.device.tickets;
     CHECK_EQ(request(&w, 14 * MR_MIB, 0).address, MR_GIB + 4 * MR_MIB);
+    end(&w);
+}
+
+TEST(nothing_is_served_once_the_real_one_would_have_stopped)
+{
+    world w;
+    start(&w, old, "");
+    request(&w, 1000, 0);
+    CHECK_EQ(c10_pool_begin(w.allocator, 1, MR_NONE), MR_OK);
+    CHECK_EQ(c10_empty_cache(w.allocator), MR_EINPUT);
+    CHECK_EQ(c10_sound(w.allocator), MR_EINPUT);
+    CHECK_EQ(c10_pool_end(w.allocator, 1), MR_OK);
+    c10_lease lease;
+    CHECK(!c10_malloc(w.allocator, 1000, 0, &lease));
     end(&w);
 }
 
