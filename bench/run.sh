@@ -4,7 +4,7 @@
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
-recording=${1:-$here/traces/tiny/mlp.csv}
+recording=${1:-$here/traces/models/bert-base-mlm-b32-s128.csv.gz}
 build=$here/build/release
 plots=$here/build/plots
 say() { printf '\n== %s\n' "$*"; }
