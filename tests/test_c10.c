@@ -364,6 +364,70 @@ TEST(among_thousands_of_free_blocks_the_best_fit_is_found)
     churn(newest, 40);
 }
 
+/* Takes `n` segments of one size; the caller gives them back, so that a bin becomes a tree. */
+static void take_many(world *w, c10_lease *taken, uint32_t n, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < n; i++) taken[i] = request(w, bytes, 0);
+}
+
+TEST(equal_blocks_are_found_from_the_lowest_however_they_came)
+{
+    enum { BLOCKS = 600 };
+    world w;
+    c10_lease taken[BLOCKS];
+    start(&w, old, "");
+    take_many(&w, taken, BLOCKS, 12 * MR_MIB);
+    for (uint32_t i = BLOCKS; i-- > 0;) c10_free(w.allocator, taken[i].block);
+    for (uint32_t i = 0; i < BLOCKS; i++)
+        CHECK_EQ(request(&w, 12 * MR_MIB, 0).address, taken[i].address);
+    end(&w);
+}
+
+TEST(the_best_fit_is_found_wherever_its_size_begins)
+{
+    enum { LEAST = 64, MOST = 112, LARGER = 30 };
+    for (uint32_t n = LEAST; n < MOST; n++) {
+        world w;
+        c10_lease smaller[MOST], larger[LARGER];
+        start(&w, old, "");
+        take_many(&w, smaller, n, 40 * MR_MIB);
+        take_many(&w, larger, LARGER, 42 * MR_MIB);
+        for (uint32_t i = 0; i < n; i++) c10_free(w.allocator, smaller[i].block);
+        for (uint32_t i = 0; i < LARGER; i++) c10_free(w.allocator, larger[i].block);
+        CHECK_EQ(request(&w, 41 * MR_MIB, 0).address, larger[0].address);
+        end(&w);
+    }
+}
+
+TEST(the_rest_of_a_block_is_found_among_many)
+{
+    enum { BLOCKS = 150 };
+    world w;
+    c10_lease taken[BLOCKS];
+    start(&w, old, "");
+    take_many(&w, taken, BLOCKS, 42 * MR_MIB);
+    for (uint32_t i = 0; i < BLOCKS; i++) c10_free(w.allocator, taken[i].block);
+    CHECK_EQ(request(&w, MR_MIB + 512, 0).address, taken[0].address);
+    CHECK_EQ(request(&w, MR_MIB + 512, 0).address, taken[0].address + MR_MIB + 512);
+    end(&w);
+}
+
+TEST(of_many_oversize_blocks_only_what_is_needed_is_released)
+{
+    enum { BLOCKS = 130 };
+    world w;
+    c10_lease taken[BLOCKS];
+    start(&w, old, "max_split_size_mb:50");
+    take_many(&w, taken, BLOCKS, 60 * MR_MIB);
+    for (uint32_t i = 0; i < BLOCKS; i++) c10_free(w.allocator, taken[i].block);
+    request(&w, 7168 * MR_MIB, 0);
+    CHECK_EQ(c10_statistics(w.allocator)->num_device_free, 120);
+    CHECK_EQ(c10_statistics(w.allocator)->num_alloc_retries, 0);
+    for (uint32_t i = 0; i < BLOCKS - 120; i++) /* the highest went first */
+        CHECK_EQ(request(&w, 60 * MR_MIB, 0).address, taken[i].address);
+    end(&w);
+}
+
 /* ---- taking over
  * ----------------------------------------------------------------------------- */
 
