@@ -39,9 +39,20 @@ static void keep_items(void *self, mr_list *list, const mr_value *items, uint32_
     list->items += n;
 }
 
+enum { REPEATED = 1 };
+
+static bool repeat_list(void *self, mr_list *list, mr_value value)
+{
+    mr_pickle_keep(self, list, &value, 1);
+    list->kind = REPEATED;
+    list->items = 1;
+    return true;
+}
+
 static mr_value show_list(void *self, const mr_list *list)
 {
     mr_pickle *p = self;
+    if (list->kind == REPEATED) return p->content.at[list->first];
     const char *text = list->tuple ? "(" : "[";
     for (uint32_t i = 0; i < list->n; i++)
         text = mr_printf(p->ctx, "%s%s%s", text, i ? ", " : "",
@@ -57,7 +68,8 @@ static const char *run(mr_ctx *ctx, const char *bytes, size_t n)
                                        .n_words = 3,
                                        .dict = show_dict,
                                        .items = keep_items,
-                                       .list = show_list};
+                                       .list = show_list,
+                                       .again = repeat_list};
     mr_source *source;
     mr_pickle *p = MR_NEW(ctx, mr_pickle);
     mr_value value = 0;
@@ -94,6 +106,52 @@ TEST(constants)
     MAKES("\x89.", "False");
     MAKES("I01\n.", "True");
     MAKES("I00\n.", "False");
+}
+
+/* What is read by comparing it with what was there needs some bytes behind it. */
+#define REST "N0N0N0N0N0N0N0N0N0N0N0N0N0N0N0N0N0N0N0N0N0N0N0N0."
+/* Places 1 and 2 of the memo. */
+#define AB "\x8c\x01" "a" "\x94\x8c\x01" "b" "\x94"
+
+TEST(dicts_with_the_keys_of_one_before)
+{
+#define BEGIN "\x80\x04]\x94(" AB "N}\x94(h\x01K\x01h\x02K\x02u}\x94(h\x01K\x03h\x02K\x04u"
+#define MADE "[the text 'a', the text 'b', None, {a: 1, b: 2}, {a: 3, b: 4}, "
+    MAKES(BEGIN "}\x94(h\x01M\x00\x01h\x02J\xff\xff\xff\xffue" REST, MADE "{a: 256, b: -1}]");
+    MAKES(BEGIN "}\x94(h\x02K\x05h\x01K\x06ue" REST, MADE "{b: 5, a: 6}]");
+    MAKES(BEGIN "}\x94(h\x01K\x05ue" REST, MADE "{a: 5}]");
+    MAKES(BEGIN "}\x94(h\x01K\x05h\x02K\x06h\x01K\x07ue" REST, MADE "{a: 7, b: 6}]");
+    MAKES(BEGIN "}\x94(h\x01Nh\x02\x88u(h\x01K\x07ue" REST, MADE "{a: 7, b: True}]");
+    MAKES(BEGIN "}\x94(h\x01\x8a\x02\x00\x80h\x02]\x94ue" REST, MADE "{a: -32768, b: []}]");
+    MAKES(BEGIN "}\x94(h\x01]\x94h\x02K\x01uh\x05h\x06" "e" REST,
+          MADE "{a: [], b: 1}, {a: [], b: 1}, []]");
+    MAKES(BEGIN "}\x94(h\x01h\x03h\x02h\x04ue" REST,
+          MADE "{a: {a: 1, b: 2}, b: {a: 3, b: 4}}]");
+    /* The place of `a` is filled again. */
+    MAKES(BEGIN "\x8c\x01" "cq\x01" "0}\x94(h\x01K\x05h\x02K\x06ue" REST,
+          MADE "{c: 5, b: 6}]");
+    FAILS(BEGIN "}\x94(h\x01h\x63h\x02K\x01ue" REST, "43", "place 99 of the memo");
+#undef BEGIN
+#undef MADE
+}
+
+TEST(lists_that_were_there_before)
+{
+#define BEGIN "\x80\x04]\x94(" AB \
+    "]\x94(h\x01h\x02" "e]\x94(h\x02h\x01" "eK\x00]\x94(h\x01h\x02" "e"
+#define ONE "[the text 'a', the text 'b']"
+#define TWO "[the text 'b', the text 'a']"
+#define MADE "[the text 'a', the text 'b', " ONE ", " TWO ", 0, " ONE ", "
+    MAKES(BEGIN "]\x94(h\x02h\x01" "e]\x94(h\x01h\x02" "ee" REST, MADE TWO ", " ONE "]");
+    MAKES(BEGIN "]\x94(h\x01h\x02h\x02" "ee" REST,
+          MADE "[the text 'a', the text 'b', the text 'b']]");
+    MAKES(BEGIN "]\x94(h\x01" "ee" REST, MADE "[the text 'a']]");
+    MAKES(BEGIN "K\x07q\x02" "0]\x94(h\x01h\x02" "ee" REST, MADE "[the text 'a', 7]]");
+    FAILS(BEGIN "]\x94(h\x01h\x63" "ee" REST, "44", "place 99 of the memo");
+#undef BEGIN
+#undef ONE
+#undef TWO
+#undef MADE
 }
 
 TEST(whole_numbers_of_all_widths)
