@@ -1,15 +1,16 @@
 #!/bin/bash
 # read.sh SNAPSHOT...
-# How long a memory snapshot takes to be read: by memreuse, the reader alone and with the referee
-# as every command reads it, and by Python's pickle.load, as it is after `import pickle`.  CPU time
-# in milliseconds, medians of many; the two take turns, so that a machine that others use too is
-# as busy for one as for the other.  `fresh` is the first read of a new process, whose memory is
-# not there yet; `again` are those that follow.
+# How long a memory snapshot takes to be read: by memreuse, the reader alone and with the
+# referee as every command reads it, and by Python's pickle.load, as it is after `import pickle`.
+# CPU time in milliseconds, medians of many; the two take turns, so that a machine that others
+# use too is as busy for one as for the other.  `fresh` is the first read of a new process,
+# whose memory is not there yet; `again` are those that follow.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -ge 1 ] || { echo "usage: bench/read.sh SNAPSHOT..." >&2; exit 2; }
 build=build/speed
-cmake -S . -B $build -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O2 -DBUILD_TESTING=OFF > /dev/null
+cmake -S . -B $build -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O2 \
+      -DBUILD_TESTING=OFF > /dev/null
 cmake --build $build --target memreuse_read_speed -j "$(nproc)" > /dev/null
 exec python3 - $build/memreuse_read_speed "$@" <<'PYTHON'
 import os, statistics, subprocess, sys

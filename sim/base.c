@@ -1,8 +1,8 @@
 /* base -- the arena, growing arrays, failures.
  *
- * The first chunk is small, later ones are huge pages where the system has them: a page that is
- * touched for the first time costs as much as reading a few hundred values, and a huge one stands
- * for 512 of them.
+ * The first chunk is small, later ones are huge pages where the system has them: a page that
+ * is touched for the first time costs as much as reading a few hundred values, and a huge one
+ * stands for 512 of them.
  */
 #define _DEFAULT_SOURCE /* madvise */
 #include "base.h"

@@ -3,10 +3,10 @@
  *     mr_places_add for each of them, mr_places_number once, then
  *     mr_places_settle and mr_places_leave as blocks come and go
  *
- * Places are numbered in the order of addresses, and who lives is a set of numbers.  Six bits of
- * a number choose a bit in a word; a second layer says which words are not empty, and so on, so
- * that the nearest neighbour below and above a block is found in a few steps however many there
- * are:
+ * Places are numbered in the order of addresses, and who lives is a set of numbers.  Six bits
+ * of a number choose a bit in a word; a second layer says which words are not empty, and so on,
+ * so that the nearest neighbour below and above a block is found in a few steps however many
+ * there are:
  *
  *     layer 1   0 1 1 0 ...                        one bit for each word below
  *     layer 0   00000000 01000100 00000001 ...     one bit for each place
@@ -41,8 +41,8 @@ void mr_places_number(mr_ctx *ctx, mr_places *places);
 /* The index of the place, MR_NONE when it was not added. */
 uint32_t mr_places_find(const mr_places *places, uint32_t segment, uint64_t offset);
 
-/* Lets `owner` live there.  If somebody else lives in these bytes, nothing changes and who it is
- * is returned, else MR_NONE. */
+/* Lets `owner` live there.  If somebody else lives in these bytes, nothing changes and who it
+ * is is returned, else MR_NONE. */
 uint32_t mr_places_settle(mr_places *places, uint32_t place, uint64_t bytes, uint32_t owner);
 void mr_places_leave(mr_places *places, uint32_t place);
 

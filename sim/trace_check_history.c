@@ -1,11 +1,10 @@
 /* trace_check_history -- could what a real allocator is said to have done have happened?
  *
  * Its commands are carried out on a device of our own that knows which segments are held and
- * which block every storage lives in.  Live blocks must not overlap even where only the size that
- * was asked for is known.
+ * which block every storage lives in.  Live blocks must not overlap even where only the size
+ * that was asked for is known.
  */
 #include "places.h"
-#include "ranges.h"
 #include "trace_check.h"
 
 #include <inttypes.h>
@@ -17,8 +16,8 @@ typedef struct referee {
     uint32_t cmd;    /* under judgement */
     bool *held;      /* by segment */
     uint32_t *users; /* by segment: number of storages that live there */
-    uint32_t *at;    /* place by storage, MR_NONE while it lives nowhere; shared by all histories,
-                        for a storage has one device */
+    uint32_t *at;    /* place by storage, MR_NONE while it lives nowhere; shared by all
+                        histories, for a storage has one device */
     uint32_t bound;  /* storages that live somewhere on this device */
     mr_places places;
 } referee;
@@ -68,7 +67,7 @@ static mr_status bad_piece(const referee *r, const char *when, uint32_t i, const
                    i, when, r->history->device, expected);
 }
 
-/* Most often pieces ascend within a segment, and each segment is there once: they are apart. */
+/* Pieces of a segment stand together and ascend, so that each lies apart from all others. */
 static bool follows(const mr_pieces *pieces, uint32_t i, const uint64_t *sum)
 {
     const mr_piece *p = &pieces->at[i];
@@ -76,17 +75,10 @@ static bool follows(const mr_pieces *pieces, uint32_t i, const uint64_t *sum)
     return p->offset >= p[-1].offset && p->offset - p[-1].offset >= p[-1].bytes;
 }
 
-static void remember(const referee *r, mr_ranges *taken, const mr_piece *p)
-{
-    mr_ranges_add(r->ctx, taken, (mr_range){p->offset, p->bytes, p->segment, MR_NONE});
-}
-
 /* Indices, and that pieces of a segment do not overlap; adds up their bytes by segment. */
 static mr_status check_pieces(const referee *r, const mr_pieces *pieces, uint32_t segments,
                               const char *when, uint64_t *sum)
 {
-    mr_ranges taken = {0};
-    bool ordered = true;
     for (uint32_t i = 0; i < pieces->n; i++) {
         const mr_piece *p = &pieces->at[i];
         if (p->segment >= segments)
@@ -95,16 +87,10 @@ static mr_status check_pieces(const referee *r, const mr_pieces *pieces, uint32_
             return bad_piece(r, when, i, "a storage of the trace");
         if (!p->bytes || !inside(r, p->segment, p->offset, p->bytes))
             return bad_piece(r, when, i, "some bytes inside its segment");
-        if (ordered && !follows(pieces, i, sum)) {
-            ordered = false;
-            for (uint32_t before = 0; before < i; before++)
-                remember(r, &taken, &pieces->at[before]);
-        }
-        if (!ordered) {
-            if (mr_ranges_overlap(&taken, p->segment, p->offset, p->bytes))
-                return bad_piece(r, when, i, "no overlap with another piece");
-            remember(r, &taken, p);
-        }
+        if (!follows(pieces, i, sum))
+            return bad_piece(r, when, i,
+                             "it behind the piece before, no overlap, and the pieces of a"
+                             " segment together");
         sum[p->segment] += p->bytes;
     }
     return MR_OK;

@@ -84,7 +84,8 @@ static bool fill(mr_pickle *pickle, mr_open *open)
     if (*h.p != 'e' || h.top == first) return false;
     pickle->builder->items(pickle->self, &open->list, first, (uint32_t)(h.top - first));
     pickle->p = h.p + 1;
-    open->run = mr_runs_add(pickle->ctx, &pickle->runs, begin, (uint32_t)(pickle->p - begin)) + 1;
+    const uint32_t n = (uint32_t)(pickle->p - begin);
+    open->run = mr_runs_add(pickle->ctx, &pickle->runs, begin, n) + 1;
     return true;
 }
 
@@ -93,7 +94,8 @@ static bool fill(mr_pickle *pickle, mr_open *open)
 static bool references(mr_pickle *pickle)
 {
     const unsigned char *const p = pickle->p;
-    if (pickle->stack.n <= mr_pickle_floor(pickle) || (p[1] != 'h' && p[1] != 'j')) return false;
+    if (pickle->stack.n <= mr_pickle_floor(pickle)) return false;
+    if (p[1] != 'h' && p[1] != 'j') return false;
     const mr_value below = pickle->stack.at[pickle->stack.n - 1];
     if (mr_v_kind(below) != MR_V_OPEN || mr_v_index(below) + 1 != pickle->open.n) return false;
     mr_open *open = &pickle->open.at[mr_v_index(below)];

@@ -2,10 +2,10 @@
  *
  *     } MEMOIZE ( key value key value ... u
  *
- * A pickler writes a key that it wrote before as a reference, so all dicts of one kind have the
- * same bytes in these places.  They are compared, and the values go straight into the fields
- * without passing the stack.  Whatever is different is left to the machine: nothing has happened
- * then that it would see.
+ * A pickler writes a key that it wrote before as a reference, so all dicts of one kind have
+ * the same bytes in these places.  They are compared, and the values go straight into the
+ * fields without passing the stack.  Whatever is different is left to the machine: nothing has
+ * happened then that it would see.
  */
 #include "pickle.h"
 
@@ -42,7 +42,7 @@ static unsigned plain(const unsigned char *p)
     }
 }
 
-/* Behind a value of the dict, NULL when it is not of the kinds that occur in dicts with a shape. */
+/* Behind a value of the dict, NULL when it is of another kind than dicts with a shape have. */
 static const unsigned char *skip(const unsigned char *p, const unsigned char *end)
 {
     if (plain(p)) return p + plain(p);

@@ -1,8 +1,8 @@
 /* runs.h -- stretches of bytes that were read before, found again by comparing them.
  *
- * Lists of frames are most of a snapshot and nearly always repeat one that was there before, byte
- * for byte.  The kept runs form a tree: whoever differs from a run hangs on the place and the
- * byte where it does so first, and is compared from there on:
+ * Lists of frames are most of a snapshot and nearly always repeat one that was there before,
+ * byte for byte.  The kept runs form a tree: whoever differs from a run hangs on the place and
+ * the byte where it does so first, and is compared from there on:
  *
  *     h1 h2 h3 h4 e
  *           └─ at 2, h7 ─►  h1 h2 h7 h4 e
