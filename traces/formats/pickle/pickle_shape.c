@@ -72,17 +72,16 @@ static bool learn_key(const mr_pickle *pickle, mr_shape *shape, const unsigned c
     return true;
 }
 
+/* Keeps what is known unless the dict at p has a shape. */
 static void learn(mr_pickle *pickle, mr_shape *shape, const unsigned char *p)
 {
     const unsigned char *const end = pickle->end - 2 * MR_ROOM;
-    shape->n = 0;
-    shape->seen = 0;
-    while (p <= end && *p != 'u') {
-        if (!learn_key(pickle, shape, p)) break;
+    mr_shape learned = {0};
+    while (p && p <= end && *p != 'u') {
+        if (!learn_key(pickle, &learned, p)) return;
         p = skip(p + plain(p), end);
-        if (!p) break;
     }
-    if (!p || p > end || *p != 'u') shape->n = 0;
+    if (p && p <= end) *shape = learned;
 }
 
 /* ---- reading --------------------------------------------------------------------------- */
@@ -92,6 +91,7 @@ typedef struct part {
     const unsigned char *p, *end;
     mr_value *memo;
     uint32_t memo_n;
+    bool strange; /* it has other keys */
 } part;
 
 static inline bool remembered(part *d, uint64_t index, mr_value *out)
@@ -147,7 +147,8 @@ static uint32_t fields(mr_pickle *pickle, const mr_shape *shape, part *d, uint32
     for (uint32_t i = 0; i < shape->n; i++) {
         const mr_shape_key *key = &shape->keys[i];
         mr_value found;
-        if (d->p > d->end || (mr_little8(d->p) & key->mask) != key->opcode) return MR_NONE;
+        d->strange = (mr_little8(d->p) & key->mask) != key->opcode;
+        if (d->p > d->end || d->strange) return MR_NONE;
         d->p += key->bytes;
         if (!value(pickle, d, &found)) return MR_NONE;
         if (key->key == MR_NONE) continue;
@@ -155,7 +156,8 @@ static uint32_t fields(mr_pickle *pickle, const mr_shape *shape, part *d, uint32
         pickle->content.at[kept + 1] = found;
         kept += 2;
     }
-    return d->p <= d->end && *d->p == 'u' ? kept - first : MR_NONE;
+    d->strange = *d->p != 'u';
+    return d->p <= d->end && !d->strange ? kept - first : MR_NONE;
 }
 
 static bool has_room(mr_pickle *pickle)
@@ -166,15 +168,21 @@ static bool has_room(mr_pickle *pickle)
     return pickle->open.n < pickle->open.cap && pickle->stack.n < pickle->stack.cap;
 }
 
-static bool read_dict(mr_pickle *pickle, const mr_shape *shape)
+static bool read_dict(mr_pickle *pickle, const mr_shape *shape, bool *strange)
 {
-    part d = {pickle->p + 3, pickle->end - 2 * MR_ROOM, pickle->memo.at, pickle->memo.n};
+    part d = {
+        .p = pickle->p + 3,
+        .end = pickle->end - 2 * MR_ROOM,
+        .memo = pickle->memo.at,
+        .memo_n = pickle->memo.n,
+    };
     const uint32_t first = pickle->content.n;
     const mr_value open = mr_v(MR_V_OPEN, pickle->open.n);
     d.memo[d.memo_n++] = open;
     pickle->content.n += 2 * shape->n;
     const uint32_t n = fields(pickle, shape, &d, first);
     pickle->content.n = n == MR_NONE ? first : first + n;
+    *strange = d.strange;
     if (n == MR_NONE) return false;
     pickle->open.at[pickle->open.n++] = (mr_open){
         .list = {.items = shape->n,
@@ -199,8 +207,9 @@ void mr_pickle_shaped(mr_pickle *pickle)
     while (pickle->p <= end && pickle->p[0] == '}' && pickle->p[1] == 0x94
            && pickle->p[2] == '(' && !pickle->runs.forgot && has_room(pickle)) {
         mr_shape *shape = shape_for(pickle, pickle->p + 3);
-        if (shape->n && read_dict(pickle, shape)) continue;
-        learn(pickle, shape, pickle->p + 3);
+        bool strange = true;
+        if (shape->n && read_dict(pickle, shape, &strange)) continue;
+        if (strange) learn(pickle, shape, pickle->p + 3);
         return;
     }
 }
