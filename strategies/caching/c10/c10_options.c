@@ -52,7 +52,7 @@ static const struct key {
     {"max_non_split_rounding_mb", 6, GENERAL, c10_read_max_non_split_rounding},
     {"pinned_use_background_threads", 6, GENERAL, c10_read_ignored_bool},
     {"graph_capture_record_stream_reuse", 9, OF_CUDA, c10_read_reuse},
-    {"pinned_reserve_segment_size_mb", 9, OF_CUDA, c10_read_ignored_number},
+    {"pinned_reserve_segment_size_mb", 9, OF_CUDA, c10_read_pinned_reserve},
     {"per_process_memory_fraction", 10, OF_CUDA, c10_read_fraction},
     {"large_segment_size_mb", 11, SIZES, c10_read_large_segment_size},
     {"throw_on_cudamalloc_oom", 12, OF_CUDA, c10_read_throw},

@@ -164,6 +164,18 @@ mr_status c10_read_ignored_number(c10_words *w)
     return c10_word_number(w, word, &n);
 }
 
+mr_status c10_read_pinned_reserve(c10_words *w)
+{
+    const char *word;
+    uint64_t n;
+    MR_TRY(c10_word_value(w, "", &word));
+    MR_TRY(c10_word_number(w, word, &n));
+    if (!n)
+        return mr_fail(w->ctx, MR_EINPUT,
+                       "Pinned reserve segment size has to be greater than 0; found %s", word);
+    return MR_OK;
+}
+
 mr_status c10_read_threads(c10_words *w)
 {
     const char *word;

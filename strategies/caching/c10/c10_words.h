@@ -46,6 +46,7 @@ mr_status c10_read_reuse(c10_words *w);
 mr_status c10_read_backend(c10_words *w);
 mr_status c10_read_ignored_bool(c10_words *w);
 mr_status c10_read_ignored_number(c10_words *w);
+mr_status c10_read_pinned_reserve(c10_words *w);
 mr_status c10_read_threads(c10_words *w);
 mr_status c10_read_divisions(c10_words *w);
 mr_status c10_read_reserve(c10_words *w);
