@@ -97,10 +97,11 @@ static mr_status check_storages(mr_ctx *ctx, const mr_trace *t)
         MR_TRY(in_range(ctx, s->role, MR_ROLE_N, "role", "storage", i));
         if (s->stack != MR_NONE)
             MR_TRY(in_range(ctx, s->stack, t->stacks.n, "stack", "storage", i));
-        if (s->refused && (s->before || s->after))
-            return mr_fail(
-                ctx, MR_EINPUT,
-                "storage %u was refused and is live before or after, expected neither", i);
+        if (s->refused && (s->before || s->after || s->deferred))
+            return mr_fail(ctx, MR_EINPUT,
+                           "storage %u was refused and is live before or after, or freed later,"
+                           " expected none of it",
+                           i);
     }
     return MR_OK;
 }

@@ -89,8 +89,8 @@ static mr_status check_pieces(const referee *r, const mr_pieces *pieces, uint32_
             return bad_piece(r, when, i, "some bytes inside its segment");
         if (!follows(pieces, i, sum))
             return bad_piece(r, when, i,
-                             "it behind the piece before, no overlap, and the pieces of a"
-                             " segment together");
+                             "no overlap with another piece, and those of a segment together"
+                             " and ascending");
         sum[p->segment] += p->bytes;
     }
     return MR_OK;
