@@ -42,7 +42,7 @@ static void touch(const mr_trace *trace, mr_ids tensors, uint32_t event, uint32_
     }
 }
 
-/* Lives in an operator trace: from the first op that touches a storage to the last, or its
+/* Lives that follow from ops: from the first op that touches a storage to the last, or its
  * drop. */
 static void cut_operators(mr_ctx *ctx, const mr_trace *in, uint32_t from, uint32_t to,
                           mr_trace *out)
@@ -94,8 +94,8 @@ mr_status mr_trace_cut(mr_ctx *ctx, const mr_trace *in, uint32_t first, uint32_t
         out->histories.n = 0;
         out->has &= ~(unsigned)MR_HAS_HISTORY;
     }
-    if (in->ops.n) cut_operators(ctx, in, first, end, out);
-    else cut_allocations(ctx, in, first, end, out);
+    if (mr_trace_knows_lives(in)) cut_allocations(ctx, in, first, end, out);
+    else cut_operators(ctx, in, first, end, out);
     for (uint32_t i = first; i < end; i++) {
         MR_PUSH(ctx, &out->events, in->events.at[i]);
         if (in->times.n) MR_PUSH(ctx, &out->times, in->times.at[i] - in->times.at[first]);

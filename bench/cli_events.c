@@ -1,19 +1,12 @@
 /* events -- where an event of a schedule stands in the recording. */
 #include "commands.h"
 
-static bool has_recorded_lives(const mr_trace *trace)
-{
-    for (uint32_t e = 0; e < trace->events.n; e++)
-        if (trace->events.at[e].kind == MR_ALLOC) return true;
-    return trace->ops.n == 0;
-}
-
 /* A schedule leaves out events of other devices, and adds lifetimes that it derived; what is in
  * both stands in the same order.  A derived allocation belongs to the op that follows. */
 uint32_t mr_recorded_event(const mr_schedule *schedule, uint32_t event)
 {
     const mr_trace *trace = schedule->trace;
-    const bool recorded = has_recorded_lives(trace);
+    const bool recorded = mr_trace_knows_lives(trace);
     uint32_t t = 0;
     for (uint32_t e = 0; e < schedule->events.n; e++) {
         const mr_event *want = &schedule->events.at[e];

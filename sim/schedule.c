@@ -110,10 +110,7 @@ mr_status mr_schedule_make(mr_ctx *ctx, const mr_trace *trace, uint32_t device,
     *out = (mr_schedule){.trace = trace,
                          .device = device,
                          .history = mr_trace_history(trace, device)};
-    bool recorded = trace->ops.n == 0;
-    for (uint32_t e = 0; e < trace->events.n && !recorded; e++)
-        recorded = trace->events.at[e].kind == MR_ALLOC;
-    if (recorded) take_recorded(ctx, trace, out);
+    if (mr_trace_knows_lives(trace)) take_recorded(ctx, trace, out);
     else derive(ctx, trace, out);
     MR_PUSH(ctx, &out->ends, out->events.n);
     if (out->events.n) return MR_OK;
@@ -224,6 +221,13 @@ static uint8_t *at_start(mr_ctx *ctx, const mr_schedule *in)
     return start;
 }
 
+/* Other streams use it: its block is nobody's until they are done. */
+static void release(mr_ctx *ctx, uint32_t s, seam *out)
+{
+    MR_PUSH(ctx, &out->events, (mr_event){MR_FREE, s});
+    MR_PUSH(ctx, &out->events, (mr_event){MR_DONE, s});
+}
+
 static seam find_seam(mr_ctx *ctx, const mr_schedule *in)
 {
     const mr_trace *trace = in->trace;
@@ -233,7 +237,10 @@ static seam find_seam(mr_ctx *ctx, const mr_schedule *in)
     seam out = {0};
     for (uint32_t s = 0; s < trace->storages.n; s++) {
         if (end[s] == PENDING) MR_PUSH(ctx, &out.events, (mr_event){MR_DONE, s});
-        if (end[s] == LIVE && start[s] != LIVE) MR_PUSH(ctx, &ended, loose_of(trace, s));
+        if (end[s] == LIVE && start[s] != LIVE) {
+            if (trace->storages.at[s].deferred) release(ctx, s, &out);
+            else MR_PUSH(ctx, &ended, loose_of(trace, s));
+        }
         if (start[s] == LIVE && end[s] != LIVE) MR_PUSH(ctx, &wanted, loose_of(trace, s));
     }
     join(ctx, &ended, &wanted, &out);

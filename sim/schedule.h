@@ -20,9 +20,9 @@ typedef struct mr_schedule {
 /* Events of `device` in order.  Storages that are live before the first event are allocated by
  * nobody here: an allocator adopts them or places them first (placement.h).
  *
- * Of an operator trace lifetimes are derived: a storage is born with the op that writes it and ends
- * with max(last remaining reader, drop, last saver's backward); of an allocation trace they are
- * taken as recorded. */
+ * Where the trace knows lifetimes (mr_trace_knows_lives) they are taken as recorded; else they are
+ * derived: a storage is born with the op that writes it and ends with max(last remaining reader,
+ * drop, last saver's backward). */
 mr_status mr_schedule_make(mr_ctx *ctx, const mr_trace *trace, uint32_t device,
                            mr_schedule *out);
 

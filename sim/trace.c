@@ -91,6 +91,13 @@ const mr_history *mr_trace_history(const mr_trace *trace, uint32_t device)
     return NULL;
 }
 
+bool mr_trace_knows_lives(const mr_trace *trace)
+{
+    for (uint32_t e = 0; e < trace->events.n; e++)
+        if (trace->events.at[e].kind <= MR_DONE) return true;
+    return trace->ops.n == 0;
+}
+
 const uint32_t *mr_trace_devices(mr_ctx *ctx, const mr_trace *trace, uint32_t *n)
 {
     bool *seen = MR_NEW_N(ctx, bool, UINT16_MAX + 1);

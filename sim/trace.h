@@ -223,6 +223,9 @@ void mr_trace_copy(mr_ctx *ctx, const mr_trace *in, mr_trace *out);
 /* The history of a device, NULL when it was not recorded. */
 const mr_history *mr_trace_history(const mr_trace *trace, uint32_t device);
 
+/* Are lifetimes recorded by ALLOC and FREE events, not to be derived from ops? */
+bool mr_trace_knows_lives(const mr_trace *trace);
+
 /* Devices that storages live on, ascending, as an array of *n numbers. */
 const uint32_t *mr_trace_devices(mr_ctx *ctx, const mr_trace *trace, uint32_t *n);
 
