@@ -275,6 +275,24 @@ static mr_status keep_step(referee *r, const mr_cmd *cmd)
                 event ? event->id : MR_NONE);
 }
 
+/* What lives before the first event is placed before it, but for what was refused. */
+static mr_status check_start(referee *r)
+{
+    uint32_t refused = 0, missing = 0, last = MR_NONE;
+    for (uint32_t c = 0; c < r->placement->start; c++)
+        refused += r->placement->cmds.at[c].kind == MR_REFUSE;
+    for (uint32_t s = 0; s < r->trace->storages.n; s++) {
+        const mr_storage *storage = &r->trace->storages.at[s];
+        if (!storage->before || storage->device != r->schedule->device || r->state[s] != ABSENT)
+            continue;
+        missing++;
+        last = s;
+    }
+    if (missing <= refused) return MR_OK;
+    return foul(r, "is the first event's, and a storage that was live before has no place", last,
+                MR_NONE);
+}
+
 static bool in_range(const referee *r, const mr_cmd *cmd)
 {
     if (cmd->kind < MR_BIND) return true;
@@ -298,9 +316,11 @@ mr_status mr_placement_check(mr_ctx *ctx, const mr_placement *placement, uint64_
     for (r.cmd = 0; r.cmd < placement->cmds.n; r.cmd++) {
         const mr_cmd *cmd = &placement->cmds.at[r.cmd];
         if (!in_range(&r, cmd)) return foul(&r, "names what does not exist", cmd->id, 0);
+        if (r.cmd == placement->start) MR_TRY(check_start(&r));
         if (r.cmd >= placement->start) MR_TRY(keep_step(&r, cmd));
         MR_TRY(carry_out(&r, cmd));
     }
+    if (placement->start >= placement->cmds.n) MR_TRY(check_start(&r));
     if (placement->oom_at == MR_NONE && next_event(&r))
         return foul(&r, "is missing: the schedule goes on with event", r.event,
                     schedule->events.n);

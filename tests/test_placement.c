@@ -76,6 +76,18 @@ TEST(metrics_are_those_of_the_commands)
     mr_ctx_clear(&ctx);
 }
 
+TEST(a_seam_waits_for_the_streams_of_what_it_frees)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace = scripted(&ctx, "0+64 1+50 1-");
+    mr_answer answer;
+    trace.storages.at[0].deferred = true; /* as when a cut leaves its free out */
+    CHECK_EQ(scripted_run(&ctx, &trace, "native", UINT64_MAX, 3, &answer), MR_OK);
+    CHECK_EQ(answer.metrics.peak_allocated, 114);
+    CHECK_EQ(answer.metrics.peak_reserved, 114);
+    mr_ctx_clear(&ctx);
+}
+
 TEST(growth_is_what_every_further_iteration_adds)
 {
     mr_ctx ctx = {0};
@@ -124,6 +136,14 @@ TEST(the_referee_sees_overlapping_blocks)
     w = right_answer();
     w->answer.placement.cmds.at[3].block = (mr_block){.segment = 0, .offset = 50, .bytes = 50};
     must_say(w, "binds over the block of another storage (found 1, expected 2)");
+}
+
+TEST(the_referee_sees_what_was_there_before_and_was_not_placed)
+{
+    wrong *w = right_answer();
+    w->trace.storages.at[0].bytes = 64;
+    w->trace.storages.at[0].before = w->trace.storages.at[0].after = true;
+    must_say(w, "a storage that was live before has no place");
 }
 
 TEST(the_referee_sees_a_block_that_is_too_small)
