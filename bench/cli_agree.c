@@ -18,7 +18,8 @@ static bool is_deed(const mr_cmd *cmd, const mr_segment *segments)
 static mr_deed deed_of(const mr_cmd *cmd, const mr_segment *segments, uint32_t command)
 {
     mr_deed out = {.kind = cmd->kind, .id = cmd->id, .command = command};
-    if (cmd->block.segment == MR_NONE) return out; /* a request of zero bytes, or refused */
+    if (cmd->kind == MR_REFUSE || cmd->block.segment == MR_NONE)
+        return out; /* has no place: refused, or nothing was asked for */
     out.bytes = cmd->block.bytes;
     out.address = segments[cmd->block.segment].address + cmd->block.offset;
     return out;

@@ -105,14 +105,18 @@ static void match(c10_joint *j, const mr_history *history, const c10_segments *s
     }
 }
 
-/* Takes the recording's segments as held; returns their ages by segment. */
+/* Takes the recording's segments as held; returns their ages by segment.  Addresses with nothing
+ * mapped behind them have none: the allocator does not hear of them. */
 static const uint32_t *hold_all(c10_joint *j, const mr_history *history)
 {
     mr_ctx *ctx = j->placer->ctx;
     uint32_t *orders = MR_NEW_N(ctx, uint32_t, history->segments.n);
+    bool *used = MR_NEW_N(ctx, bool, history->segments.n);
+    for (uint32_t i = 0; i < history->start.n; i++) used[history->start.at[i].segment] = true;
     for (uint32_t i = 0; i < history->held; i++)
         c10_joint_hold(j, (c10_held){history->segments.at[i].address, i});
     for (uint32_t i = 0; i < history->held; i++) {
+        if (!used[j->helds.at[i].segment]) continue;
         MR_PUSH(ctx, &j->by_order, j->helds.at[i]);
         orders[j->helds.at[i].segment] = j->by_order.n;
     }
