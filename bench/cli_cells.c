@@ -6,9 +6,10 @@
 /* ---- one cell ---------------------------------------------------------------------------- */
 
 static mr_status evaluate(mr_ctx *ctx, const mr_scene *scene, const mr_cell *cell,
-                          uint64_t capacity, mr_metrics *out)
+                          const mr_device *device, uint64_t capacity, mr_metrics *out)
 {
     mr_question question = mr_scene_question(scene, cell->spec, cell->cuda_device);
+    question.device = device;
     question.capacity = capacity;
     mr_answer *answer = MR_NEW(ctx, mr_answer);
     MR_TRY(mr_evaluate(ctx, &question, answer));
@@ -16,13 +17,24 @@ static mr_status evaluate(mr_ctx *ctx, const mr_scene *scene, const mr_cell *cel
     return MR_OK;
 }
 
-static bool passes(const mr_scene *scene, const mr_cell *cell, uint64_t capacity)
+#define LARGEST ((uint64_t)1 << 42) /* of a device; what no recording fills */
+
+/* Of a device that nobody named, the capacity is all of its memory (cli_scene.c). */
+static bool try_capacity(const mr_scene *scene, const mr_cell *cell, uint64_t capacity,
+                         mr_metrics *out)
 {
     mr_ctx ctx = {0};
-    mr_metrics metrics;
-    const mr_status status = evaluate(&ctx, scene, cell, capacity, &metrics);
+    mr_device device = scene->device;
+    if (scene->device_assumed) device.memory = capacity < LARGEST ? capacity : LARGEST;
+    const mr_status status = evaluate(&ctx, scene, cell, &device, capacity, out);
     mr_ctx_clear(&ctx);
-    return status == MR_OK && metrics.refusals == 0;
+    return status == MR_OK && out->refusals == 0;
+}
+
+static bool passes(const mr_scene *scene, const mr_cell *cell, uint64_t capacity)
+{
+    mr_metrics metrics;
+    return try_capacity(scene, cell, capacity, &metrics);
 }
 
 #define FIT_STEP MR_MIB /* how exactly the smallest capacity is found */
@@ -31,11 +43,8 @@ static bool passes(const mr_scene *scene, const mr_cell *cell, uint64_t capacity
 /* Bisection between what cannot fit, less than what is asked for at once, and what does. */
 static uint64_t smallest_capacity(const mr_scene *scene, const mr_cell *cell, mr_ctx *watched)
 {
-    mr_ctx ctx = {0};
     mr_metrics free_of_limits;
-    const mr_status status = evaluate(&ctx, scene, cell, UINT64_MAX, &free_of_limits);
-    mr_ctx_clear(&ctx);
-    if (status != MR_OK || free_of_limits.refusals) return 0;
+    if (!try_capacity(scene, cell, UINT64_MAX, &free_of_limits)) return 0;
     uint64_t low = free_of_limits.peak_requested / FIT_STEP;
     uint64_t high = free_of_limits.peak_reserved / FIT_STEP + 1;
     for (int i = 0; !passes(scene, cell, high * FIT_STEP); i++, high *= 2)
@@ -56,7 +65,7 @@ void mr_cell_compute(const mr_scene *scene, mr_cell *cell, bool fit, mr_watch *w
 {
     mr_ctx ctx = {0};
     mr_watch_attach(watch, &ctx, part, cell->spec->text);
-    if (evaluate(&ctx, scene, cell, scene->capacity, &cell->metrics) != MR_OK)
+    if (evaluate(&ctx, scene, cell, &scene->device, scene->capacity, &cell->metrics) != MR_OK)
         cell->failure = ctx.failure;
     else if (fit) cell->fit = smallest_capacity(scene, cell, &ctx);
     mr_watch_done(watch, part);

@@ -181,7 +181,8 @@ mr_status mr_sink_commit(mr_sink *sink)
         sink->problem = errno;
     if (!sink->problem) return MR_OK;
     if (sink->aside) unlink(sink->aside);
-    return mr_fail_at(sink->ctx, MR_EIO, sink->path, "cannot be written: %s",
+    const char *where = strcmp(sink->path, "-") ? sink->path : "standard output";
+    return mr_fail_at(sink->ctx, MR_EIO, where, "cannot be written: %s",
                       strerror(sink->problem));
 }
 
