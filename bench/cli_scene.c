@@ -79,10 +79,31 @@ static mr_status cut(mr_ctx *ctx, const mr_args *args, mr_trace *trace)
 
 /* ---- devices ----------------------------------------------------------------------------- */
 
+bool mr_scene_is_idle(const mr_trace *trace, uint32_t cuda_device)
+{
+    for (uint32_t s = 0; s < trace->storages.n; s++) {
+        const mr_storage *storage = &trace->storages.at[s];
+        if (storage->device == cuda_device && !(storage->before && storage->after)) return false;
+    }
+    return true;
+}
+
+/* Those on which something happens; all where nothing does. */
+static void leave_out_idle(mr_ctx *ctx, mr_scene *scene)
+{
+    uint32_t *busy = MR_NEW_N(ctx, uint32_t, scene->cuda_device_count), n = 0;
+    for (uint32_t i = 0; i < scene->cuda_device_count; i++)
+        if (!mr_scene_is_idle(&scene->trace, scene->cuda_devices[i]))
+            busy[n++] = scene->cuda_devices[i];
+    if (!n) return;
+    scene->cuda_devices = busy;
+    scene->cuda_device_count = n;
+}
+
 static mr_status choose_cuda_devices(mr_ctx *ctx, const mr_args *args, mr_scene *scene)
 {
     scene->cuda_devices = mr_trace_devices(ctx, &scene->trace, &scene->cuda_device_count);
-    if (args->cuda_device == MR_NONE) return MR_OK;
+    if (args->cuda_device == MR_NONE) return leave_out_idle(ctx, scene), MR_OK;
     for (uint32_t i = 0; i < scene->cuda_device_count; i++) {
         if (scene->cuda_devices[i] != args->cuda_device) continue;
         scene->cuda_devices += i;

@@ -274,6 +274,30 @@ static mr_status put_device(mr_ctx *ctx, const mr_args *args, const mr_scene *sc
     return MR_OK;
 }
 
+/* Of a device that only keeps what it had. */
+static void put_idle(mr_ctx *ctx, const mr_scene *scene, mr_sink *sink)
+{
+    const mr_trace *trace = &scene->trace;
+    uint32_t n;
+    const uint32_t *devices = mr_trace_devices(ctx, trace, &n);
+    for (uint32_t i = 0, shown = 0; i < n; i++) {
+        uint64_t bytes = 0;
+        uint32_t storages = 0;
+        if (shown < scene->cuda_device_count && scene->cuda_devices[shown] == devices[i]) {
+            shown++;
+            continue;
+        }
+        for (uint32_t s = 0; s < trace->storages.n; s++) {
+            if (trace->storages.at[s].device != devices[i]) continue;
+            bytes += trace->storages.at[s].bytes;
+            storages++;
+        }
+        mr_sink_print(sink, "device %" PRIu32 "\n  %-18s %s in %s, all the time\n\n", devices[i],
+                      "live", mr_show_bytes(ctx, bytes),
+                      mr_show_count(ctx, storages, "storage", "storages"));
+    }
+}
+
 /* ---- what it lacks ----------------------------------------------------------------------- */
 
 /* What PyTorch would record, and how, is of use to those who recorded with PyTorch. */
@@ -327,6 +351,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     const mr_makers *makers = mr_makers_new(ctx, &scene.trace);
     for (uint32_t i = 0; i < scene.cuda_device_count; i++)
         MR_TRY(put_device(ctx, args, &scene, makers, scene.cuda_devices[i], sink));
+    if (args->cuda_device == MR_NONE) put_idle(ctx, &scene, sink);
     put_lacks(ctx, &scene.trace, sink);
     return mr_sink_commit(sink);
 }

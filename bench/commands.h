@@ -140,7 +140,7 @@ typedef struct mr_scene {
     mr_device device;       /* given, or the one assumed */
     bool device_assumed;    /* nobody named it: only context and costs come from it */
     uint64_t capacity;      /* UINT64_MAX: no limit */
-    const uint32_t *cuda_devices; /* of the recording, those asked for */
+    const uint32_t *cuda_devices; /* of the recording: the one asked for, or all but idle ones */
     uint32_t cuda_device_count;
     uint32_t iterations;
     bool as_recorded; /* begin with the state that the recorded allocator had */
@@ -150,6 +150,8 @@ typedef struct mr_scene {
 mr_status mr_scene_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer *answer);
 /* Reads FILE (args->words.at[0]), cuts it, looks up the device. */
 mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out);
+/* Does a device of the recording only keep what it had before the first event? */
+bool mr_scene_is_idle(const mr_trace *trace, uint32_t cuda_device);
 /* Parses one spec against the built-in strategies. */
 mr_status mr_scene_spec(mr_ctx *ctx, const char *text, mr_spec *out);
 /* Specs of the command line from word `first` on, then one for every --alloc-conf. */
