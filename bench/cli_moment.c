@@ -27,11 +27,6 @@ static uint32_t iteration_of(const mr_placement *placement, uint32_t command)
     return i;
 }
 
-static uint32_t first_event(const mr_schedule *schedule, uint32_t iteration)
-{
-    return iteration ? schedule->ends.at[iteration - 1] : 0;
-}
-
 static uint32_t refusal(const mr_placement *placement)
 {
     uint32_t c = 0;
@@ -39,13 +34,12 @@ static uint32_t refusal(const mr_placement *placement)
     return c;
 }
 
-/* Where the iteration allocates the storage, as the recording counts events. */
-static uint32_t find_event(const mr_schedule *schedule, uint32_t iteration, uint32_t storage)
+/* Where the recording allocates the storage: in every iteration at the same event. */
+static uint32_t find_event(const mr_schedule *schedule, uint32_t storage)
 {
-    const uint32_t first = first_event(schedule, iteration);
-    for (uint32_t e = first; e < schedule->events.n; e++)
+    for (uint32_t e = 0; e < schedule->events.n; e++)
         if (schedule->events.at[e].kind == MR_ALLOC && schedule->events.at[e].id == storage)
-            return mr_recorded_event(schedule, e - first);
+            return mr_recorded_event(schedule, e);
     return 0;
 }
 
@@ -60,7 +54,7 @@ void mr_moment_find(mr_ctx *ctx, const mr_scene *scene, const mr_answer *answer,
     out->at_start = command < placement->start;
     out->iteration = iteration_of(placement, command);
     if (known && !out->at_start)
-        out->event = find_event(&answer->schedule, out->iteration, out->storage);
+        out->event = find_event(&answer->schedule, out->storage);
     mr_pieces_after(ctx, placement, first_taking(placement, command), &out->met);
     mr_pieces_after(ctx, placement, known ? served + 1 : command + 1, &out->left);
     out->makers = mr_makers_new(ctx, &answer->trace);
