@@ -62,6 +62,10 @@ static mr_status write_lifetimes(mr_ctx *ctx, const mr_scene *scene, mr_sink *si
 static mr_status write(mr_ctx *ctx, const mr_args *args, const mr_scene *scene, mr_sink *sink)
 {
     if (is_named(args->output, ".lifetimes.csv")) return write_lifetimes(ctx, scene, sink);
+    if (args->cuda_device != MR_NONE)
+        return mr_fail(ctx, MR_EUSAGE,
+                       "--cuda-device is for tables of lifetimes, -o OUT.lifetimes.csv: our own"
+                       " format holds all devices");
     return mr_trace_csv_write(ctx, &scene->trace, sink);
 }
 
@@ -89,7 +93,8 @@ static const mr_option options[] = {
     MR_OPTION("output", 'o', TEXT, output, 0, 0, "OUT",
               "file to write: .csv, compressed with .csv.gz or .csv.zst"),
     MR_OPTION_CUT,
-    MR_OPTION_CUDA_DEVICE,
+    MR_OPTION("cuda-device", 0, NUMBER, cuda_device, 0, 65535, "N",
+              "tables of lifetimes: whose, where the recording has several devices"),
     MR_OPTIONS_READING,
     {0},
 };
