@@ -74,7 +74,8 @@ static void flush_column(writer *w)
 
 static void see(writer *w, const moment *m)
 {
-    const uint64_t column = (uint64_t)(m->x / w->column_width);
+    const double place = m->x / w->column_width; /* times of a recording may go backwards */
+    const uint64_t column = place < COLUMNS ? (uint64_t)place : COLUMNS;
     if (column != w->column) flush_column(w);
     w->column = column;
     const mr_levels *now = &m->levels;

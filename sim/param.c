@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
+#include <math.h> /* isfinite */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -42,7 +42,7 @@ bool mr_parse_size(const char *text, uint64_t *bytes)
     }
     const double value = strtod(number, &end) * (double)unit;
     if (*end || !(value < 18446744073709549568.0)) return false;
-    *bytes = (uint64_t)llround(value);
+    *bytes = (uint64_t)(value + 0.5); /* llround() ends at half of the range */
     return true;
 }
 

@@ -80,6 +80,8 @@ TEST(sizes_are_read_with_their_units)
     CHECK_EQ(bytes, 24000000000);
     CHECK(mr_parse_size("18446744073709551615", &bytes));
     CHECK_EQ(bytes, UINT64_MAX);
+    CHECK(mr_parse_size("12582912.5TiB", &bytes));
+    CHECK_EQ(bytes, ((uint64_t)12582912 << 40) + ((uint64_t)1 << 39));
     const char *const wrong[] = {"",     "x",    "-1",    "1.2.3",  "4 apples", "99999999TiB",
                                  "1e9",  "0x10", "GiB",   " 1",     "inf",      "18446744073709551616"};
     for (size_t i = 0; i < MR_COUNT(wrong); i++)
