@@ -12,7 +12,8 @@ static void put_about(const mr_trace *trace, mr_sink *sink)
 {
     for (int i = 0; i < MR_ABOUT_N; i++)
         if (trace->about[i])
-            mr_sink_print(sink, "  %-18s %s\n", mr_about_name((mr_about)i), trace->about[i]);
+            mr_sink_print(sink, "  %-18s %s\n", mr_about_name((mr_about)i),
+                          *trace->about[i] ? trace->about[i] : "defaults");
 }
 
 static uint32_t count_events(const mr_trace *trace, mr_event_kind kind)

@@ -113,7 +113,7 @@ mr_status mr_read_settings(mr_raw_snapshot *raw, mr_value settings,
     conf c = {raw,
               mr_v_kind(text) == MR_V_TEXT ? mr_raw_text(raw, (uint32_t)mr_v_index(text)) : ""};
     tell_settings(&c, fields, n, options);
-    if (*c.text) raw->trace->about[MR_ABOUT_allocator] = c.text;
+    raw->trace->about[MR_ABOUT_allocator] = c.text; /* empty: the defaults, and that is known */
     return MR_OK;
 }
 
