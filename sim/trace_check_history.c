@@ -101,6 +101,8 @@ static mr_status adopt(referee *r, const mr_piece *piece, uint32_t i)
     if (piece->storage == MR_NONE) return MR_OK;
     if (r->at[piece->storage] != MR_NONE)
         return bad_piece(r, "start", i, "a storage that has no other");
+    if (piece->pending && !r->trace->storages.at[piece->storage].deferred)
+        return bad_piece(r, "start", i, "a storage with a deferred free, for it is pending");
     const uint32_t place = mr_places_find(&r->places, piece->segment, piece->offset);
     mr_places_settle(&r->places, place, piece->bytes, piece->storage);
     r->at[piece->storage] = place;

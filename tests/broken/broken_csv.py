@@ -142,6 +142,8 @@ HISTORY_FILES = [
     ("overlap", "start,0,512,2096640", "start,0,0,2096640", "piece 1", "overlap"),
     ("descending", "start,0,0,512,storage=1\nstart,0,512,2096640",
      "start,0,512,2096640\nstart,0,0,512,storage=1", "piece 1", "ascending"),
+    ("pending", "start,0,0,512,storage=1", "start,0,0,512,storage=1,pending", "piece 0",
+     "deferred"),
     ("not-tiled", "start,0,512,2096640", "start,0,512,2096128", "segment 0", "2097152"),
     ("piece-outside", "start,0,512,2096640", "start,0,512,2097152", "piece 1"),
     ("piece-empty", "start,0,512,2096640", "start,0,512,0", "piece 1"),
