@@ -115,10 +115,17 @@ static const char *file_name(mr_ctx *ctx, const mr_args *args, const mr_figure *
                      end);
 }
 
+/* The sentence is never seen: the signal that waits ends the program before. */
+static mr_status go_on(mr_ctx *ctx)
+{
+    return mr_signal_waits() ? mr_fail(ctx, MR_EIO, "interrupted") : MR_OK;
+}
+
 static mr_status write_data(mr_ctx *ctx, const mr_args *args, const mr_figure *figure)
 {
     for (size_t i = 0; i < MR_COUNT(kinds); i++) {
         mr_sink *sink;
+        MR_TRY(go_on(ctx));
         const char *path = file_name(ctx, args, figure, kinds[i].name, "csv");
         MR_TRY(mr_sink_open(ctx, path, &sink));
         kinds[i].write(ctx, figure, sink);
@@ -133,6 +140,7 @@ static mr_status draw(mr_ctx *ctx, const mr_args *args, const mr_figure *figure,
     static const char *const ends[] = {"svg", "png"};
     for (size_t i = 0; i < MR_COUNT(kinds); i++)
         for (size_t e = 0; e < MR_COUNT(ends); e++) {
+            MR_TRY(go_on(ctx));
             const char *out = file_name(ctx, args, figure, kinds[i].name, ends[e]);
             MR_TRY(mr_pen_draw(pen, kinds[i].name,
                                file_name(ctx, args, figure, kinds[i].name, "csv"), out));
@@ -141,18 +149,26 @@ static mr_status draw(mr_ctx *ctx, const mr_args *args, const mr_figure *figure,
     return MR_OK;
 }
 
+static mr_status write_files(mr_ctx *ctx, const mr_args *args, const mr_figure *figure)
+{
+    mr_pen *pen = NULL;
+    MR_TRY(write_data(ctx, args, figure));
+    mr_status drawn = mr_pen_new(ctx, &pen);
+    if (drawn == MR_OK) drawn = draw(ctx, args, figure, pen);
+    if (pen) mr_pen_drop(pen);
+    return drawn;
+}
+
 /* One device of the recording, with a context that goes when it is drawn. */
 static mr_status plot_device(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
                              const mr_words *specs, uint32_t i)
 {
     mr_figure figure = {.scene = scene, .cuda_device = scene->cuda_devices[i]};
     MR_TRY(make_figure(ctx, args, specs, &figure));
-    MR_TRY(write_data(ctx, args, &figure));
-    mr_pen *pen = NULL;
-    mr_status drawn = mr_pen_new(ctx, &pen);
-    if (drawn == MR_OK) drawn = draw(ctx, args, &figure, pen);
-    if (pen) mr_pen_drop(pen);
-    return drawn;
+    mr_signals_hold();
+    const mr_status status = write_files(ctx, args, &figure);
+    mr_signals_let();
+    return status;
 }
 
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)

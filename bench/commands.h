@@ -168,6 +168,11 @@ const char *mr_scene_pytorch_spec(mr_ctx *ctx, const mr_trace *trace, const char
 /* The question for a spec on one device of the recording. */
 mr_question mr_scene_question(const mr_scene *scene, const mr_spec *spec, uint32_t cuda_device);
 
+/* Between these two Ctrl-C waits, so that no file stays half-written. */
+void mr_signals_hold(void);
+void mr_signals_let(void);
+bool mr_signal_waits(void); /* somebody wants the program to end */
+
 /* What held memory looks like after the first `commands` commands: used and free pieces in the
  * order of segments and offsets; a free piece is as long as it can be. */
 void mr_pieces_after(mr_ctx *ctx, const mr_placement *placement, uint32_t commands,

@@ -1,6 +1,7 @@
 /* pen -- gnuplot, and the files of plots/ that are built into this program. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,18 +85,35 @@ static const char *first_message(const mr_pen *pen)
     return *line ? mr_strndup(pen->ctx, line, strcspn(line, "\n")) : "it says nothing";
 }
 
+/* Ctrl-C, which this program lets wait, ends gnuplot at once. */
+static int open_to_signals(posix_spawnattr_t *attributes)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    const int failed = posix_spawnattr_setsigmask(attributes, &none);
+    return failed ? failed : posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK);
+}
+
 /* Not a shell: names of files are passed on as they are. */
 static int start(const mr_pen *pen, char *const argv[], pid_t *pid)
 {
     posix_spawn_file_actions_t files;
-    if (posix_spawn_file_actions_init(&files)) return ENOMEM;
-    int failed = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawnattr_t attributes;
+    if (posix_spawnattr_init(&attributes)) return ENOMEM;
+    if (posix_spawn_file_actions_init(&files)) {
+        posix_spawnattr_destroy(&attributes);
+        return ENOMEM;
+    }
+    int failed = open_to_signals(&attributes);
+    if (!failed)
+        failed = posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     if (!failed)
         failed = posix_spawn_file_actions_addopen(&files, 2, pen->messages,
                                                   O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (!failed) failed = posix_spawn_file_actions_adddup2(&files, 2, 1);
-    if (!failed) failed = posix_spawnp(pid, argv[0], &files, NULL, argv, environ);
+    if (!failed) failed = posix_spawnp(pid, argv[0], &files, &attributes, argv, environ);
     posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attributes);
     return failed;
 }
 

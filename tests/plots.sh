@@ -87,6 +87,16 @@ expect 1 "gnuplot is needed to draw and is not installed" \
     env PATH="$work/nowhere" "$memreuse" plot "$mlp" -o "$work/bare"
 [ -s "$work/bare/timeline.csv" ] || fail "without gnuplot there is no data either"
 [ ! -e "$work/bare/timeline.svg" ] || fail "without gnuplot there is a figure"
+# Interrupted, it ends what it has begun, or removes it, and says nothing.
+mkdir "$work/bin" "$work/tmp"
+printf '#!/bin/sh\nfor last; do :; done\necho half >"$last"\nkill -TERM $PPID\n' >"$work/bin/gnuplot"
+chmod +x "$work/bin/gnuplot"
+said=$(env PATH="$work/bin:$PATH" TMPDIR="$work/tmp" "$memreuse" plot "$mlp" -o "$work/cut" \
+    2>&1 >/dev/null)
+[ $? -eq 143 ] || fail "an interrupted plot went on"
+[ -z "$said" ] || fail "an interrupted plot says '$said'"
+[ "$(ls "$work/cut" | grep -c -e part -e png)" -eq 0 ] || fail "an interrupted plot leaves parts"
+[ -z "$(ls "$work/tmp")" ] || fail "an interrupted plot leaves scripts"
 expect 2 "plot needs a folder" "$memreuse" plot "$mlp"
 expect 1 "is a file, expected a folder" "$memreuse" plot "$mlp" -o "$mlp"
 expect 2 "expected one of size|role|stack|stream" "$memreuse" plot "$mlp" --colour red -o "$work/x"
