@@ -301,11 +301,11 @@ static inline bool c10_block_split(const c10_block *block)
 typedef struct c10_absorbed {
     uint64_t n, bytes;
 } c10_absorbed;
-/* Puts a block that is in no set into the free set, or the holes, together with the neighbours
- * that are free, or holes, too.  *b becomes the record that stands for the whole. */
 /* Gives a block of the free set or the holes another size and address. */
 void c10_block_resize(c10_allocator *a, uint32_t b, c10_block_state state, uint64_t size,
                       uint64_t address);
+/* Puts a block that is in no set into the free set, or the holes, together with the neighbours
+ * that are free, or holes, too.  *b becomes the record that stands for the whole. */
 c10_absorbed c10_block_settle(c10_allocator *a, uint32_t *b, c10_block_state state);
 
 /* c10_pools */
