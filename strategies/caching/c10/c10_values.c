@@ -18,38 +18,31 @@ static bool power_of_2(uint64_t n)
 
 /* ---- values ----------------------------------------------------------------------------- */
 
-mr_status c10_read_max_split_size(c10_words *w)
+/* A limit that must not lie below the size of a large segment. */
+static mr_status read_limit(c10_words *w, uint64_t *out)
 {
-    const char *word;
+    const char *key = w->words.at[w->i], *word;
     uint64_t n;
-    MR_TRY(c10_word_value(w, "Error, expecting max_split_size_mb value", &word));
+    MR_TRY(c10_word_value(w, mr_printf(w->ctx, "Error, expecting %s value", key), &word));
     MR_TRY(c10_word_number(w, word, &n));
     const uint64_t least = w->options->large_segment_size / MR_MIB;
     if (w->quirks.limits_inclusive ? n < least : n <= least)
         return mr_fail(w->ctx, MR_EINPUT,
-                       "CachingAllocator option max_split_size_mb too small, must be %s %llu; "
-                       "found %s",
+                       "CachingAllocator option %s too small, must be %s %llu; found %s", key,
                        w->quirks.limits_inclusive ? ">=" : ">", (unsigned long long)least,
                        word);
-    w->options->max_split_size = mebibytes(n);
+    *out = mebibytes(n);
     return MR_OK;
+}
+
+mr_status c10_read_max_split_size(c10_words *w)
+{
+    return read_limit(w, &w->options->max_split_size);
 }
 
 mr_status c10_read_max_non_split_rounding(c10_words *w)
 {
-    const char *word;
-    uint64_t n;
-    MR_TRY(c10_word_value(w, "Error, expecting max_non_split_rounding_mb value", &word));
-    MR_TRY(c10_word_number(w, word, &n));
-    const uint64_t least = w->options->large_segment_size / MR_MIB;
-    if (w->quirks.limits_inclusive ? n < least : n <= least)
-        return mr_fail(w->ctx, MR_EINPUT,
-                       "CachingAllocator option max_non_split_rounding_mb too small, must be "
-                       "%s %llu; found %s",
-                       w->quirks.limits_inclusive ? ">=" : ">", (unsigned long long)least,
-                       word);
-    w->options->max_non_split_rounding = mebibytes(n);
-    return MR_OK;
+    return read_limit(w, &w->options->max_non_split_rounding);
 }
 
 mr_status c10_read_large_segment_size(c10_words *w)
