@@ -44,7 +44,7 @@ mr_status c10_word_skip(c10_words *w, const char *mark)
 
 mr_status c10_word_skip_value(c10_words *w)
 {
-    const char *word;
+    const char *word = "";
     MR_TRY(c10_word_value(w, "", &word));
     if (strcmp(word, "[")) return MR_OK;
     while (w->i < w->words.n && !c10_word_is(w, w->i, "]")) w->i++;
