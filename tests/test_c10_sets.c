@@ -123,4 +123,23 @@ TEST(of_many_oversize_blocks_only_what_is_needed_is_released)
     end(&w);
 }
 
+/* From above a set grows at its lower end, is released at its upper end, and then one comes back
+ * to the middle. */
+TEST(a_block_between_others_is_found_in_its_turn)
+{
+    enum { BLOCKS = 98, RELEASED = 48, LATE = 25 };
+    world w;
+    c10_lease taken[BLOCKS];
+    start(&w, old, "max_split_size_mb:50");
+    take_many(&w, taken, BLOCKS, 60 * MR_MIB);
+    for (uint32_t i = BLOCKS; i-- > 0;)
+        if (i != LATE) c10_free(w.allocator, taken[i].block);
+    request(&w, RELEASED * 60 * MR_MIB, 0);
+    CHECK_EQ(c10_statistics(w.allocator)->num_device_free, RELEASED);
+    c10_free(w.allocator, taken[LATE].block);
+    for (uint32_t i = 0; i < BLOCKS - RELEASED; i++)
+        CHECK_EQ(request(&w, 60 * MR_MIB, 0).address, taken[i].address);
+    end(&w);
+}
+
 TEST_MAIN()
