@@ -142,6 +142,23 @@ API cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttrT a, int d)
     case 10: *v = 32; break;  /* warp size                 */
     case 115: *v = 1; break;  /* memory pools supported    */
     case 119: *v = 0; break;  /* pool handle types         */
+    case 1:
+    case 2:
+    case 3: *v = 1024; break; /* threads of a block, its width and height */
+    case 4: *v = 64; break;   /* and depth                                */
+    case 5: *v = 2147483647; break;
+    case 6:
+    case 7: *v = 65535; break;     /* grid                                     */
+    case 8: *v = 49152; break;     /* shared memory of a block                 */
+    case 12: *v = 65536; break;    /* registers of a block                     */
+    case 38: *v = 52428800; break; /* second-level cache                    */
+    case 39: *v = 2048; break;     /* threads of a multiprocessor              */
+    case 41: *v = 1; break;        /* unified addresses                        */
+    case 81: *v = 233472; break;   /* shared memory of a multiprocessor       */
+    case 82: *v = 65536; break;    /* its registers                            */
+    case 95: *v = 1; break;        /* cooperative launch                       */
+    case 97: *v = 232448; break;   /* shared memory of a block that asks      */
+    case 106: *v = 32; break;      /* blocks of a multiprocessor               */
     default: *v = 0; break;
     }
     return cudaSuccess;
@@ -169,12 +186,28 @@ API cudaError_t cudaDeviceGetPCIBusId(char *s, int len, int d)
     return cudaSuccess;
 }
 
-/* The beginning of cudaDeviceProp is the same in 12 and 13 up to maxGridSize;
- * only fields in that common part and the two version numbers are filled. */
+/* Fields of release 13 that libtorch_cuda sizes its launches and its temporaries by. */
+static const struct {
+    size_t offset;
+    int value;
+} launch_props[] = {
+    {324, 1024},       {328, 1024},  {332, 64},    /* maxThreadsDim               */
+    {336, 2147483647}, {340, 65535}, {344, 65535}, /* maxGridSize                 */
+    {588, 1},                                      /* unifiedAddressing           */
+    {596, 52428800},                               /* l2CacheSize                 */
+    {604, 2048},                                   /* maxThreadsPerMultiProcessor */
+    {624, 233472},                                 /* sharedMemPerMultiprocessor  */
+    {632, 65536},                                  /* regsPerMultiprocessor       */
+    {668, 1},                                      /* cooperativeLaunch           */
+    {672, 232448},                                 /* sharedMemPerBlockOptin      */
+    {688, 32},                                     /* maxBlocksPerMultiProcessor  */
+};
+/* The beginning of cudaDeviceProp is the same in 12 and 13 up to maxGridSize; of 12 only
+ * fields in that common part and the two version numbers are filled. */
 static void fill_props(char *p, int d, int v13)
 {
     uint64_t total = fc_total(d);
-    memset(p, 0, 400);
+    memset(p, 0, v13 ? 1008 : 400);
     snprintf(p, 256, "fake device %d", d);
     memcpy(p + 288, &total, 8); /* totalGlobalMem            */
     uint64_t smem = 49152;
@@ -186,6 +219,8 @@ static void fill_props(char *p, int d, int v13)
     memcpy(p + 360, &major, 4);
     memcpy(p + 364, &minor, 4);
     memcpy(p + (v13 ? 384 : 388), &sm, 4); /* multiProcessorCount       */
+    for (size_t i = 0; v13 && i < sizeof launch_props / sizeof *launch_props; i++)
+        memcpy(p + launch_props[i].offset, &launch_props[i].value, 4);
 }
 #ifdef FAKE_USE_HEADERS
 _Static_assert(offsetof(struct cudaDeviceProp, totalGlobalMem) == 288, "");
@@ -196,7 +231,18 @@ _Static_assert(offsetof(struct cudaDeviceProp, maxThreadsPerBlock) == 320, "");
 _Static_assert(offsetof(struct cudaDeviceProp, major) == 360, "");
 _Static_assert(offsetof(struct cudaDeviceProp, minor) == 364, "");
 #if FAKE_CUDART_MAJOR == 13
+_Static_assert(sizeof(struct cudaDeviceProp) == 1008, "");
 _Static_assert(offsetof(struct cudaDeviceProp, multiProcessorCount) == 384, "");
+_Static_assert(offsetof(struct cudaDeviceProp, maxThreadsDim) == 324, "");
+_Static_assert(offsetof(struct cudaDeviceProp, maxGridSize) == 336, "");
+_Static_assert(offsetof(struct cudaDeviceProp, unifiedAddressing) == 588, "");
+_Static_assert(offsetof(struct cudaDeviceProp, l2CacheSize) == 596, "");
+_Static_assert(offsetof(struct cudaDeviceProp, maxThreadsPerMultiProcessor) == 604, "");
+_Static_assert(offsetof(struct cudaDeviceProp, sharedMemPerMultiprocessor) == 624, "");
+_Static_assert(offsetof(struct cudaDeviceProp, regsPerMultiprocessor) == 632, "");
+_Static_assert(offsetof(struct cudaDeviceProp, cooperativeLaunch) == 668, "");
+_Static_assert(offsetof(struct cudaDeviceProp, sharedMemPerBlockOptin) == 672, "");
+_Static_assert(offsetof(struct cudaDeviceProp, maxBlocksPerMultiProcessor) == 688, "");
 #endif
 #endif
 API cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int d)
@@ -254,23 +300,26 @@ API cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *a, const 
     q[2] = NULL;
     return cudaSuccess;
 }
+/* Device memory has no contents: what is read from it is zero, what is written is lost. */
 API cudaError_t cudaMemcpy(void *d, const void *s, size_t n, cudaMemcpyKindT k)
 {
-    (void)d;
-    (void)s;
-    (void)n;
-    (void)k;
+    uint64_t base, size;
+    int dev;
+    int kind = (int)k; /* 0 host to host, 1 to the device, 2 from it, 3 within, 4 find out */
+    if (kind == 4 && fc_lookup((uintptr_t)d, &base, &size, &dev))
+        kind = fc_lookup((uintptr_t)s, &base, &size, &dev) ? 0 : 2;
+    if (kind == 0) memmove(d, s, n);
+    if (kind == 2) {
+        fc_log("%zu bytes read from the device", n);
+        memset(d, 0, n);
+    }
     return cudaSuccess;
 }
 API cudaError_t cudaMemcpyAsync(void *d, const void *s, size_t n, cudaMemcpyKindT k,
                                 cudaStream_t st)
 {
-    (void)d;
-    (void)s;
-    (void)n;
-    (void)k;
     (void)st;
-    return cudaSuccess;
+    return cudaMemcpy(d, s, n, k);
 }
 API cudaError_t cudaMemcpyPeerAsync(void *d, int dd, const void *s, int sd, size_t n,
                                     cudaStream_t st)
