@@ -50,7 +50,8 @@ static c10_held segment_at(c10_joint *j, uint64_t address)
 static bool device_malloc(void *self, uint64_t bytes, uint32_t stream, uint64_t *address)
 {
     c10_joint *j = self;
-    const mr_segment want = {.bytes = bytes, .stream = stream, .large = bytes > 2 * MR_MIB};
+    const mr_segment want = {
+        .bytes = bytes, .stream = stream, .pool = j->pool, .large = bytes > 2 * MR_MIB};
     uint32_t segment;
     if (!mr_reserve(j->placer, &want, &segment)) return false;
     *address = j->placer->out->segments.at[segment].address;
@@ -68,7 +69,8 @@ static void device_free(void *self, uint64_t address, uint64_t bytes)
 static uint64_t device_reserve(void *self, uint64_t bytes, uint32_t stream)
 {
     c10_joint *j = self;
-    const mr_segment want = {.bytes = bytes, .stream = stream, .expandable = true};
+    const mr_segment want = {
+        .bytes = bytes, .stream = stream, .pool = j->pool, .expandable = true};
     uint32_t segment;
     mr_reserve(j->placer, &want, &segment);
     const uint64_t address = j->placer->out->segments.at[segment].address;
@@ -137,6 +139,7 @@ static bool joint_alloc(void *self, mr_placer *placer, const mr_request *request
     c10_joint *j = self;
     c10_lease lease;
     const uint64_t pool = j->trace->pools.at[request->pool];
+    j->pool = request->pool;
     if (request->pool) c10_pool_begin(j->allocator, pool, MR_NONE);
     const bool served = c10_malloc(j->allocator, request->bytes, request->stream, &lease);
     if (request->pool) c10_pool_end(j->allocator, pool);

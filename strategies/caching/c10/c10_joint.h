@@ -27,6 +27,7 @@ typedef struct c10_joint {
     c10_allocator *allocator;
     const mr_trace *trace;
     uint32_t streams;          /* of the trace; waits are numbered from here */
+    uint32_t pool;             /* of the request at hand */
     MR_VEC(c10_held) helds;    /* ascending */
     MR_VEC(c10_held) by_order; /* by c10_lease.order, counted from 1; gone ones as well */
     MR_VEC(c10_wait) waits;

@@ -51,8 +51,8 @@ static mr_status push_decimal(mr_pickle *pickle, const char *line, uint32_t n)
 mr_status mr_line_int(mr_pickle *pickle, uint64_t arg, uint32_t from)
 {
     (void)arg, (void)from;
-    const char *line;
-    uint32_t n;
+    const char *line = "";
+    uint32_t n = 0;
     MR_TRY(mr_pickle_line(pickle, &line, &n));
     if (n == 2 && line[0] == '0' && (line[1] == '0' || line[1] == '1')) /* False and True */
         return mr_pickle_push(pickle, mr_v(line[1] == '1' ? MR_V_TRUE : MR_V_FALSE, 0));
@@ -62,8 +62,8 @@ mr_status mr_line_int(mr_pickle *pickle, uint64_t arg, uint32_t from)
 mr_status mr_line_long(mr_pickle *pickle, uint64_t arg, uint32_t from)
 {
     (void)arg, (void)from;
-    const char *line;
-    uint32_t n;
+    const char *line = "";
+    uint32_t n = 0;
     MR_TRY(mr_pickle_line(pickle, &line, &n));
     return push_decimal(pickle, line, n && line[n - 1] == 'L' ? n - 1 : n);
 }
@@ -71,8 +71,8 @@ mr_status mr_line_long(mr_pickle *pickle, uint64_t arg, uint32_t from)
 mr_status mr_line_float(mr_pickle *pickle, uint64_t arg, uint32_t from)
 {
     (void)arg, (void)from;
-    const char *line;
-    uint32_t n;
+    const char *line = "";
+    uint32_t n = 0;
     MR_TRY(mr_pickle_line(pickle, &line, &n));
     char text[64] = "", *end = text;
     if (n < sizeof text) memcpy(text, line, n);
@@ -84,8 +84,8 @@ mr_status mr_line_float(mr_pickle *pickle, uint64_t arg, uint32_t from)
 
 mr_status mr_line_index(mr_pickle *pickle, uint64_t *index)
 {
-    const char *line;
-    uint32_t n;
+    const char *line = "";
+    uint32_t n = 0;
     bool negative;
     MR_TRY(mr_pickle_line(pickle, &line, &n));
     if (!decimal(line, n, &negative, index) || negative)
@@ -156,8 +156,8 @@ static uint32_t unescape(const char *text, uint32_t n, char *to, uint32_t *made)
 mr_status mr_line_string(mr_pickle *pickle, uint64_t arg, uint32_t from)
 {
     (void)arg, (void)from;
-    const char *line;
-    uint32_t n;
+    const char *line = "";
+    uint32_t n = 0;
     MR_TRY(mr_pickle_line(pickle, &line, &n));
     if (n < 2 || (line[0] != '\'' && line[0] != '"') || line[n - 1] != line[0])
         return mr_pickle_fail(pickle, "a string of protocol 0 is not within quotes");

@@ -126,7 +126,7 @@ static mr_status owner(mr_pickle *pickle, uint32_t from, bool dict, mr_open **ou
 
 mr_status mr_pickle_append(mr_pickle *pickle, uint32_t from)
 {
-    mr_open *open;
+    mr_open *open = NULL;
     MR_TRY(owner(pickle, from, false, &open));
     pickle->builder->items(pickle->self, &open->list, pickle->stack.at + from,
                            pickle->stack.n - from);
@@ -153,7 +153,7 @@ static void set(mr_pickle *pickle, mr_open *open, uint64_t key, mr_value value)
 
 mr_status mr_pickle_set(mr_pickle *pickle, uint32_t from)
 {
-    mr_open *open;
+    mr_open *open = NULL;
     MR_TRY(owner(pickle, from, true, &open));
     const uint32_t n = pickle->stack.n - from;
     if (n % 2)
