@@ -1,8 +1,8 @@
 #!/bin/sh
-# make_snapshots.sh LIBRARIES PYTHON [FOLDER [NAME...]]
+# make_torch_snapshots.sh LIBRARIES PYTHON [FOLDER [NAME...]]
 # Makes the recordings of snapshots/MANIFEST.torch again, each by what stands behind its name:
 # options of the allocator, FAKECUDA_ variables (both "-" for none), options of record_step.py.
-usage='usage: make_snapshots.sh LIBRARIES PYTHON [FOLDER [NAME...]]'
+usage='usage: make_torch_snapshots.sh LIBRARIES PYTHON [FOLDER [NAME...]]'
 libraries=${1:?$usage}
 python=${2:?$usage}
 here=$(cd "$(dirname "$0")" && pwd)
