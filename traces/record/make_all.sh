@@ -23,7 +23,7 @@ record() { # NAME OPTION...
 twin() {
     technique=$1 plain=$2
     shift 2
-    record "$@" --technique "$technique" --plain "$plain"
+    record "$@" --one-batch --technique "$technique" --plain "$plain"
 }
 
 folder=$models

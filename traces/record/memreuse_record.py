@@ -20,7 +20,8 @@ saved     a pack hook is told of what autograd keeps.  It hands autograd a detac
 drop      the tensor object that the program got from an op is finalised.  Because autograd holds
           an alias instead (see saved), autograd alone does not keep that object alive.  The
           autograd graph still keeps the base of a view, so a drop of such a base can be late, but
-          never early.  What the autograd engine itself makes and releases gets no drop.
+          never early.  What the autograd engine makes in backward gets a drop only where
+          the engine held it longer than the last op that touched it.
 role      parameters, buffers, gradients, optimizer state: by identity.  What was there before the
           step and is read by it is an input.  An activation is made in forward (or made again for
           backward) and saved for, or read by, backward.  All else is temporary.
@@ -28,7 +29,8 @@ module    of an op in forward: a module hook says so.  In backward: that of the 
           autograd node is running, told by the node's sequence number.
 
 What it cannot see: memory that an op takes and gives back inside, except as `workspace` on a real
-GPU; what is saved while another saved_tensors_hooks is open (checkpoint, save_on_cpu: their
+GPU; what lives through the step without being read, unless it is the model's, its gradients' or the
+optimizer's; what is saved while another saved_tensors_hooks is open (checkpoint, save_on_cpu: their
 reads in backward are seen); ops inside torch.compile; storages on other devices than the model's,
 such as the step counters of Adam, which stay on the host.  Notes in the file count the latter.
 A value that the program reads from a fake tensor (`.item()`) is taken to be 1 on the host and 0
@@ -217,14 +219,12 @@ class Recorder(TorchDispatchMode):
         self.steps += 1
         self.events.append(("mark", "step-begin", f"step {self.steps}"))
         self.phase = "other"
-        self.calls.clear(), self.repeats.clear(), self.places.clear()
-
-    def region(self, name):
-        """A context manager that marks a part of the step with a name of yours."""
-        return self._region(name)
+        for book in (self.calls, self.repeats, self.places):
+            book.clear()
 
     @contextlib.contextmanager
-    def _region(self, name):
+    def region(self, name):
+        """Marks a part of the step with a name of yours."""
         self.events.append(("mark", "region-begin", name))
         yield
         self.events.append(("mark", "region-end", name))
@@ -575,6 +575,7 @@ class Recorder(TorchDispatchMode):
         self._give_ids()
         if self.autocast:
             self._order_frees()
+        self._drop_what_the_engine_held()
         self._say_what_is_missing()
 
     @staticmethod
@@ -595,6 +596,24 @@ class Recorder(TorchDispatchMode):
             op.saved = unique(op.saved)
         self._keep_last_drops()
         self._draw_curve()
+
+    def _drop_what_the_engine_held(self):
+        """The engine keeps the gradients that a node works on until the whole node has run."""
+        last, dropped, events, now = {}, set(), [], 0
+        for event in self.events:
+            if event[0] == "op":
+                now += 1
+                for tensor in event[1].ins + event[1].outs + event[1].mutates:
+                    last[tensor.storage] = now
+            elif event[0] == "drop":
+                last[event[1].storage] = now
+                dropped.add(event[1])
+            elif event[0] == "free" and event[1].phase == "backward":
+                left = [t for t in event[1].tensors.values() if t not in dropped]
+                if last.get(event[1], now) < now and left:
+                    events.append(("drop", left[0]))
+            events.append(event)
+        self.events = events
 
     def _order_frees(self):
         """At its end autocast releases its casts in the order of a hash table of addresses."""

@@ -61,6 +61,7 @@ def arguments():
     p.add_argument("--save-on-cpu", action="store_true")
     p.add_argument("--no-grad", action="store_true", help="inference")
     p.add_argument("--steps", type=int, default=1)
+    p.add_argument("--one-batch", action="store_true", help="do not look for bytes per sample")
     p.add_argument("--date", default="", help="of the recording, year-month-day")
     p.add_argument("--technique", default="", help="word for the manifest")
     p.add_argument("--plain", default="", help="the file without the technique, for the manifest")
@@ -165,18 +166,25 @@ def settled(args, samples):
             torch.set_default_dtype(torch.float32)
 
 
-def recorded(args, samples, others=()):
-    """The recording, and what `others` say of the same step of the same model."""
-    with settled(args, samples) as run:
-        recorder = mr.Recorder(run.model, run.optimizer, about_of(args, run))
-        with recorder:
-            run.steps(recorder.step)
-        note_cycles(recorder)
-        said = []
+def recorded(args, sizes, others=()):
+    """The same model recorded at some batch sizes, and what `others` say of the first."""
+    with settled(args, sizes[0]) as run:
+        recorders = [recorded_once(args, run, samples) for samples in sizes]
+        run.samples, said = sizes[0], []
         for other in others:
             run.rewind()
             said.append(other(run))
-        return recorder, said
+        return recorders, said
+
+
+def recorded_once(args, run, samples):
+    run.samples = samples
+    run.rewind()
+    recorder = mr.Recorder(run.model, run.optimizer, about_of(args, run))
+    with recorder:
+        run.steps(recorder.step)
+    note_cycles(recorder)
+    return recorder
 
 
 def note_cycles(recorder):
@@ -217,7 +225,7 @@ def shape_of(recorder):
     return course
 
 
-def fit(args, first, second, third, batches):
+def fit(first, second, third, batches):
     """bytes and flops = fixed + per_sample * batch, from two sizes and held against a third."""
     if not shape_of(first) == shape_of(second) == shape_of(third):
         first.notes.append("bytes and flops per sample are not known: the step runs differently at "
@@ -290,8 +298,12 @@ def main():
     more = args.accumulate
     batches = (args.batch, args.batch + more, 2 * args.batch + 3 * more)
     others = (truth.live_bytes, truth.flop_counter, truth.mem_tracker) if args.truth else ()
-    first, said = recorded(args, batches[0], others)
-    fit(args, first, recorded(args, batches[1])[0], recorded(args, batches[2])[0], batches)
+    recorders, said = recorded(args, batches[:1] if args.one_batch else batches, others)
+    first = recorders[0]
+    if args.one_batch:
+        first.notes.append("bytes and flops per sample are not known from one batch size")
+    else:
+        fit(*recorders, batches)
     first.write(args.o)
     if args.manifest:
         put_row(args.manifest, manifest_row(args, first))

@@ -3,8 +3,8 @@
     python3 saved.py FILE...        # saved bytes of each file, and of each layer
     python3 saved.py --published    # records what the published figures speak of and compares
 
-A storage counts once; parameters and inputs do not count.  The published figures of BERT come from
-a device whose dropout masks are float32; on CUDA a mask element is one byte.  Megatron's formula for
+A storage counts once; parameters and inputs do not count.  The published figures of BERT are of a
+device whose dropout masks are float32; on CUDA a mask element is one byte.  Megatron's formula for
 a layer, sbh (34 + 5as/h), is for half precision with masks of one byte; the form for float32 is
 sbh (66 + 9as/h).  Both leave out the mean and the deviation that the two normalisations keep for
 each token, 16 sb bytes.
@@ -113,10 +113,10 @@ def recorded(model, sequence, *more):
                 "-o", "none"]
     args = record.arguments()
     batches = (2, 3, 7)
-    first, second, third = (record.recorded(args, batch)[0] for batch in batches)
-    record.fit(args, first, second, third, batches)
+    recorders, _ = record.recorded(args, batches)
+    record.fit(*recorders, batches)
     text = io.StringIO()
-    memreuse_record.Writer(first, text).write()
+    memreuse_record.Writer(recorders[0], text).write()
     text.seek(0)
     return Saved(csv.reader(text))
 
