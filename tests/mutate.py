@@ -31,17 +31,6 @@ RECORDED = os.path.join(ROOT, "..", "shared", "recordings", "pytorch-snapshots")
 SECONDS = 20  # of processor time for one process: mutants may never come to an end
 MEMORY = 4 << 30
 
-# A limit by fraction is in no snapshot: see oracle/snapshots/MANIFEST.
-NOT_RECORDED = {
-    "collection": ["pytorch:garbage_collection_threshold=0.5,version=2.8,"
-                   "set_per_process_memory_fraction=0.9", "--capacity", "629145600"],
-    "divisions-streams": ["pytorch:roundup_power2_divisions=16,version=2.11,"
-                          "set_per_process_memory_fraction=0.7", "--capacity", "1048576000"],
-    "max-split-collection": ["pytorch:max_split_size_mb=21,garbage_collection_threshold=0.5,"
-                             "version=2.6,set_per_process_memory_fraction=0.9",
-                             "--capacity", "209715200"],
-}
-
 
 class Mutation:
     """One block of mutations.txt."""
@@ -103,14 +92,16 @@ def printed(command, **more):
 
 
 class Check:
-    """A command that has to succeed."""
+    """A command that has to succeed: words before the program, the program, words after it."""
 
-    def __init__(self, name, program, arguments=()):
-        self.name, self.program, self.arguments = name, program, list(arguments)
+    def __init__(self, name, program, after=(), before=()):
+        self.name, self.program = name, program
+        self.after, self.before = list(after), list(before)
 
     def notices(self, build):
         """The name of what failed; None when all is well."""
-        status, _ = printed([os.path.join(build, self.program)] + self.arguments, cwd=build)
+        program = os.path.join(build, self.program)
+        status, _ = printed(self.before + [program] + self.after, cwd=build)
         return self.name if status else None
 
 
@@ -135,19 +126,29 @@ class Golden:
         return None
 
 
-def snapshot_checks():
+def recording_checks():
     files = sorted(glob.glob(os.path.join(HERE, "oracle", "snapshots", "*.pickle")))
     files += sorted(glob.glob(os.path.join(RECORDED, "*.pickle")))
     for path in files:
         name = os.path.splitext(os.path.basename(path))[0]
-        yield Check("check " + name, "memreuse",
-                    ["check", path] + NOT_RECORDED.get(name, []))
+        yield Check("recording " + name, "memreuse", [path],
+                    ["sh", os.path.join(HERE, "recordings.sh")])
+
+
+def command_line_checks():
+    folder = os.path.join(HERE, "cli")
+    for path in sorted(glob.glob(os.path.join(folder, "*.txt"))):
+        name = os.path.splitext(os.path.basename(path))[0]
+        if name != "CMakeLists":
+            yield Check("cli " + name, "memreuse", [ROOT, path],
+                        ["sh", os.path.join(folder, "run.sh")])
 
 
 def all_checks():
-    units = ("test_c10", "test_c10_sets", "test_c10_adopt", "test_strategies", "test_placement")
+    units = ("test_c10", "test_c10_sets", "test_c10_adopt", "test_strategies",
+             "test_placement", "test_spec")
     return ([Golden()] + [Check(name, "tests/" + name) for name in units]
-            + list(snapshot_checks()))
+            + list(recording_checks()) + list(command_line_checks()))
 
 
 class Copy:

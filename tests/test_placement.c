@@ -88,6 +88,27 @@ TEST(a_seam_waits_for_the_streams_of_what_it_frees)
     mr_ctx_clear(&ctx);
 }
 
+static const mr_stat *stat_named(const mr_placement *placement, const char *name)
+{
+    uint32_t i = 0;
+    while (i < placement->stats.n && strcmp(placement->stats.at[i].name, name) != 0) i++;
+    return i < placement->stats.n ? &placement->stats.at[i] : NULL;
+}
+
+TEST(the_allocators_own_statistics_come_along)
+{
+    mr_ctx ctx = {0};
+    const mr_trace trace = scripted(&ctx, "1+1000 1- 2+40000000 3+40000000 2- 4+50000000");
+    mr_answer answer;
+    CHECK_EQ(scripted_run(&ctx, &trace, "pytorch", 96 * MR_MIB, 1, &answer), MR_OK);
+    const mr_stat *stat = stat_named(&answer.placement, "allocated_bytes.small_pool");
+    CHECK(stat);
+    CHECK_EQ(stat ? stat->peak : 0, 1024);
+    CHECK_EQ(stat ? stat->current : 1, 0);
+    CHECK_EQ(answer.placement.retries, 1);
+    mr_ctx_clear(&ctx);
+}
+
 TEST(growth_is_what_every_further_iteration_adds)
 {
     mr_ctx ctx = {0};
