@@ -109,6 +109,41 @@ TEST(the_allocators_own_statistics_come_along)
     mr_ctx_clear(&ctx);
 }
 
+TEST(options_of_pytorch_arrive)
+{
+    mr_ctx ctx = {0};
+    CHECK_STR(placed(&ctx, "1+20971520 1- 2+31457280",
+                     "pytorch:garbage_collection_threshold=0.1,"
+                     "set_per_process_memory_fraction=0.001953125", /* 128 MiB */
+                     200 * MR_MIB),
+              "R0:20971520 1>0:0+20971520 1- X0 R1:31457280 2>1:0+31457280");
+    CHECK_HAS(placed(&ctx, "1+1000", "pytorch:conf=[max_split_size_mb:64],version=2.4",
+                     UINT64_MAX),
+              "1>0:0+1024");
+    CHECK_HAS(placed(&ctx, "1+1000", "pytorch:version=2.16", UINT64_MAX), "2.0 to 2.15");
+    CHECK_HAS(placed(&ctx, "1+1000", "pytorch:version=2.x", UINT64_MAX), "no version number");
+    CHECK_HAS(placed(&ctx, "1+3000000",
+                     "pytorch:expandable_segments=True,large_segment_size_mb=21", UINT64_MAX),
+              "CUDA driver error: invalid argument");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(segments_that_grow_say_by_which_page)
+{
+    mr_ctx ctx = {0};
+    const mr_trace trace = scripted(&ctx, "1+1000 2+3000000");
+    mr_answer answer;
+    CHECK_EQ(scripted_run(&ctx, &trace, "pytorch:expandable_segments=True", MR_GIB, 1, &answer),
+             MR_OK);
+    CHECK_EQ(answer.placement.segments.n, 2);
+    const mr_segment *small = &answer.placement.segments.at[0], *large = small + 1;
+    CHECK_EQ(small->page, 2 * MR_MIB);
+    CHECK(!small->large);
+    CHECK_EQ(large->page, 20 * MR_MIB);
+    CHECK(large->large);
+    mr_ctx_clear(&ctx);
+}
+
 TEST(growth_is_what_every_further_iteration_adds)
 {
     mr_ctx ctx = {0};
