@@ -471,6 +471,7 @@ class Recorder(TorchDispatchMode):
         made = [t for t in tensors_in(out) if self._is_ours(t)]
         self._describe(op, func, args, kwargs, given, made, out)
         if self._leaves_trace(op, name):
+            self._place(op)
             self.events.append(("op", op))
         self._take_references(name, made, given, op)
         return out
@@ -519,7 +520,6 @@ class Recorder(TorchDispatchMode):
         for tensor in op.ins:
             tensor.storage.kept |= op.phase == "backward" and not self.stack
             tensor.storage.fed |= op.phase == "forward"
-        self._place(op)
 
     @staticmethod
     def _written_arguments(func, args, kwargs):

@@ -69,9 +69,12 @@ def held(run):
     tensors += [p.grad for p in model.parameters() if p.grad is not None]
     if optimizer:
         tensors += mr.tensors_in(list(optimizer.state.values()))
-    if run.scaler:
-        tensors += [run.scaler._scale, run.scaler._growth_tracker]
-    return tensors
+    return tensors + scale(run)
+
+
+def scale(run):
+    """What a GradScaler keeps on the device."""
+    return [run.scaler._scale, run.scaler._growth_tracker] if run.scaler else []
 
 
 def live_bytes(run):
@@ -91,7 +94,8 @@ def mem_tracker(run):
     """The peak of MemTracker by category."""
     from torch.distributed._tools.mem_tracker import MemTracker
     tracker = MemTracker()
-    tracker.track_external(*[x for x in (run.model, run.optimizer) if x is not None], *run.batch)
+    tracker.track_external(*[x for x in (run.model, run.optimizer) if x is not None], *run.batch,
+                           *scale(run))
     run.before_forward = tracker.reset_mod_stats    # it follows one forward, unless told so
     try:
         with tracker:
