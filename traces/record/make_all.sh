@@ -2,6 +2,7 @@
 # make_all.sh [NAME...] -- records all files of traces/models again, or those named, with the same
 # bytes as they have.  PYTHON is a Python with torch; DATE stands in the files.
 set -eu
+export PYTHONDONTWRITEBYTECODE=1
 here=$(cd "$(dirname "$0")" && pwd)
 models=$here/../models
 : "${PYTHON:=python3}" "${DATE:=2026-11-29}"

@@ -7,7 +7,7 @@ A storage counts once; parameters and inputs do not count.  The published figure
 device whose dropout masks are float32; on CUDA a mask element is one byte.  Megatron's formula for
 a layer, sbh (34 + 5as/h), is for half precision with masks of one byte; the form for float32 is
 sbh (66 + 9as/h).  Both leave out the mean and the deviation that the two normalisations keep for
-each token, 16 sb bytes.
+each token, 16 sb bytes.  A published figure that is off by more than its last digit is marked.
 """
 import argparse
 import csv
