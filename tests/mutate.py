@@ -108,9 +108,9 @@ class Check:
 class Golden:
     """The scripts of oracle/golden, for all releases."""
 
-    def __init__(self):
+    def __init__(self, tests):
         self.name, self.program = "golden", "tests/ops_run"
-        self.outputs = sorted(glob.glob(os.path.join(HERE, "oracle", "golden", "*", "*.out")))
+        self.outputs = sorted(glob.glob(os.path.join(tests, "oracle", "golden", "*", "*.out")))
 
     def notices(self, build):
         for path in self.outputs:
@@ -126,29 +126,30 @@ class Golden:
         return None
 
 
-def recording_checks():
-    files = sorted(glob.glob(os.path.join(HERE, "oracle", "snapshots", "*.pickle")))
+def recording_checks(tests):
+    files = sorted(glob.glob(os.path.join(tests, "oracle", "snapshots", "*.pickle")))
     files += sorted(glob.glob(os.path.join(RECORDED, "*.pickle")))
     for path in files:
         name = os.path.splitext(os.path.basename(path))[0]
         yield Check("recording " + name, "memreuse", [path],
-                    ["sh", os.path.join(HERE, "recordings.sh")])
+                    ["sh", os.path.join(tests, "recordings.sh")])
 
 
-def command_line_checks():
-    folder = os.path.join(HERE, "cli")
+def command_line_checks(tests):
+    folder = os.path.join(tests, "cli")
     for path in sorted(glob.glob(os.path.join(folder, "*.txt"))):
         name = os.path.splitext(os.path.basename(path))[0]
         if name != "CMakeLists":
-            yield Check("cli " + name, "memreuse", [ROOT, path],
+            yield Check("cli " + name, "memreuse", [os.path.dirname(tests), path],
                         ["sh", os.path.join(folder, "run.sh")])
 
 
-def all_checks():
+def all_checks(tests):
+    """Those in the folder of tests of the copy."""
     units = ("test_c10", "test_c10_sets", "test_c10_adopt", "test_strategies",
              "test_placement", "test_spec")
-    return ([Golden()] + [Check(name, "tests/" + name) for name in units]
-            + list(recording_checks()) + list(command_line_checks()))
+    return ([Golden(tests)] + [Check(name, "tests/" + name) for name in units]
+            + list(recording_checks(tests)) + list(command_line_checks(tests)))
 
 
 class Copy:
@@ -162,7 +163,7 @@ class Copy:
         subprocess.run(["cmake", "-S", self.source, "-B", self.build, "-DCMAKE_BUILD_TYPE=None",
                         "-DCMAKE_C_FLAGS=-w", "-DMR_SHARED=" + shared],
                        check=True, stdout=subprocess.DEVNULL)
-        self.checks, self.programs = all_checks(), {}
+        self.checks, self.programs = all_checks(os.path.join(self.source, "tests")), {}
         for program in dict.fromkeys(check.program for check in self.checks):
             if not self.builds(program):
                 sys.exit("mutate.py: %s cannot be built" % program)
