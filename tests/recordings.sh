@@ -25,7 +25,7 @@ for file; do
     name=$(basename "$file" .pickle)
     case $name in
         history-not-recorded) continue ;; # there is nothing to compare with
-        max-split-collection) continue ;; # frees that end together, in the order of a hash table
+        max-split-collection) continue ;; # its limit has to be told: oracle/check_snapshots.sh does
     esac
     # shellcheck disable=SC2046
     "$memreuse" check "$file" $(spoken "$name") >/dev/null 2>&1 && continue
