@@ -115,6 +115,9 @@ typedef struct mr_op {
     mr_phase phase;
     bool random;   /* draws random numbers */
     uint32_t again; /* op this one recomputes, MR_NONE for an original */
+    /* Op of the forward pass whose gradient this one helps to compute: what that op saved is let go
+     * after the last such op.  MR_NONE outside of the backward pass and where unknown. */
+    uint32_t of;
     uint64_t ns;        /* measured duration; 0 when not measured */
     uint64_t flops, flops_per_sample;
     uint64_t read, written; /* bytes */

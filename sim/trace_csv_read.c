@@ -136,6 +136,7 @@ static mr_status read_op(reader *r)
                 .phase = (mr_phase)NUMBER(phase),
                 .random = FLAG(random),
                 .again = INDEX(again),
+                .of = INDEX(of),
                 .ns = NUMBER(ns),
                 .flops = NUMBER(flops),
                 .flops_per_sample = NUMBER(flops_per_sample),

@@ -110,6 +110,7 @@ static void write_op(writer *w, uint32_t index, bool later)
     SET(stream, op->stream);
     SET(random, op->random);
     SET(again, op->again);
+    SET(of, op->of);
     SET(ns, op->ns);
     SET(flops, op->flops);
     SET(flops_per_sample, op->flops_per_sample);
@@ -311,11 +312,16 @@ static void write_head(writer *w)
 /* The format refers to nothing that comes later. */
 static mr_status check_order(mr_ctx *ctx, const mr_trace *trace)
 {
-    for (uint32_t o = 0; o < trace->ops.n; o++)
-        if (trace->ops.at[o].again != MR_NONE && trace->ops.at[o].again > o)
+    for (uint32_t o = 0; o < trace->ops.n; o++) {
+        const mr_op *op = &trace->ops.at[o];
+        if (op->again != MR_NONE && op->again > o)
             return mr_fail(ctx, MR_EINVARIANT,
-                           "op %u recomputes op %u, expected one before it", o,
-                           trace->ops.at[o].again);
+                           "op %u recomputes op %u, expected one before it", o, op->again);
+        if (op->of != MR_NONE && op->of > o)
+            return mr_fail(ctx, MR_EINVARIANT,
+                           "op %u computes a gradient of op %u, expected one before it", o,
+                           op->of);
+    }
     return MR_OK;
 }
 

@@ -70,6 +70,7 @@ const char *mr_has_word(uint32_t bit);
     X(random, FLAG, .max = 1)                                          \
     X(later, FLAG, .max = 1)                                           \
     X(again, THING, .thing = MR_THING_op, .missing = MR_NONE)          \
+    X(of, THING, .thing = MR_THING_op, .missing = MR_NONE)             \
     X(ns, NUMBER, .max = UINT64_MAX)                                   \
     X(flops, NUMBER, .max = UINT64_MAX)                                \
     X(flops_per_sample, NUMBER, .max = UINT64_MAX)                     \
@@ -128,8 +129,9 @@ extern const mr_column_info mr_columns[MR_COLUMN_N];
     X(tensor, (C(id) C(storage)), (),                                                     \
       (C(name) C(dtype) C(shape) C(offset) C(bytes) C(role)))                             \
     X(op, (C(id) C(name) C(phase)), (),                                                   \
-      (C(module) C(call) C(stream) C(random) C(again) C(ns) C(flops) C(flops_per_sample)  \
-       C(read) C(written) C(workspace) C(in) C(out) C(mutates) C(saved) C(later) C(t)))   \
+      (C(module) C(call) C(stream) C(random) C(again) C(of) C(ns) C(flops)                \
+       C(flops_per_sample) C(read) C(written) C(workspace) C(in) C(out) C(mutates)        \
+       C(saved) C(later) C(t)))                                                           \
     X(drop, (C(tensor)), (), (C(t)))                                                      \
     X(done, (C(storage)), (), (C(t)))                                                     \
     X(run, (C(op)), (), (C(t)))                                                           \
@@ -164,7 +166,7 @@ typedef enum mr_row_kind {
         MR_ROW_N
 } mr_row_kind;
 
-#define MR_ROW_COLUMNS 20 /* more than any kind of row has */
+#define MR_ROW_COLUMNS 24 /* more than any kind of row has */
 
 typedef struct mr_row_info {
     const char *name;

@@ -26,7 +26,8 @@ static void add_op(mr_ctx *ctx, mr_trace *trace, uint32_t in, uint32_t out)
     ids[0] = in;
     ids[1] = out;
     MR_PUSH(ctx, &trace->ops,
-            (mr_op){.name = "op", .module = "", .again = MR_NONE, .in = {ids, 1}, .out = {ids + 1, 1}});
+            (mr_op){.name = "op", .module = "", .again = MR_NONE, .of = MR_NONE,
+                    .in = {ids, 1}, .out = {ids + 1, 1}});
     MR_PUSH(ctx, &trace->events, (mr_event){MR_RUN, trace->ops.n - 1});
 }
 

@@ -73,6 +73,7 @@ static const char *ops_differ(const mr_trace *a, const mr_trace *b)
         SAME(x->phase, y->phase);
         SAME(x->random, y->random);
         SAME(x->again, y->again);
+        SAME(x->of, y->of);
         SAME(x->ns, y->ns);
         SAME(x->flops, y->flops);
         SAME(x->flops_per_sample, y->flops_per_sample);
@@ -391,6 +392,7 @@ static void random_op(dice *d, mr_trace *t, const bool *written)
                 .phase = (mr_phase)roll(d, 4),
                 .random = roll(d, 2),
                 .again = n && roll(d, 3) == 0 ? (uint32_t)roll(d, n) : MR_NONE,
+                .of = n && roll(d, 3) == 0 ? (uint32_t)roll(d, n) : MR_NONE,
                 .ns = roll(d, 1000),
                 .flops = roll(d, 0),
                 .flops_per_sample = roll(d, 2),

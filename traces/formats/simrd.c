@@ -178,7 +178,7 @@ static uint32_t new_op(reader *r, const char *name)
             (mr_op){.name = r->op_names.all.at[i].text,
                     .module = "",
                     .phase = r->phase,
-                    .again = MR_NONE});
+                    .again = MR_NONE, .of = MR_NONE});
     return r->trace->ops.n - 1;
 }
 
