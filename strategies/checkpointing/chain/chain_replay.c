@@ -1,0 +1,110 @@
+/* chain_replay -- carries out a plan for a chain, action by action: the referee of plans. */
+#include "chain.h"
+
+typedef struct machine {
+    const chain_problem *chain;
+    bool *held;      /* x(i) has memory of its own */
+    uint32_t *saved; /* option by which stage i saved, MR_NONE */
+    uint32_t back;   /* stages from here on have run backward: y(back) is held */
+    uint64_t live, peak, time;
+} machine;
+
+static void hold(machine *m, uint64_t bytes, uint64_t tmp)
+{
+    m->live += bytes;
+    if (m->live + tmp > m->peak) m->peak = m->live + tmp;
+}
+
+/* x(i) is there, by itself or among what the stage before saved. */
+static bool there(const machine *m, uint32_t i)
+{
+    return m->held[i] || (i && m->saved[i - 1] != MR_NONE);
+}
+
+static void let_go(machine *m, uint32_t i)
+{
+    if (!m->held[i]) return;
+    m->held[i] = false;
+    m->live -= chain_size(m->chain, i);
+}
+
+static const char *forward(machine *m, const chain_action *a)
+{
+    const chain_stage *stage = &m->chain->stages[a->stage];
+    if (!there(m, a->stage)) return "reads an input that is not there";
+    if (there(m, a->stage + 1)) return "computes what is there already";
+    if (a->stage >= m->back) return "runs a stage forward that has run backward";
+    hold(m, stage->out, stage->tmp);
+    m->held[a->stage + 1] = true;
+    m->time += stage->time;
+    if (a->kind == CHAIN_FORWARD) let_go(m, a->stage);
+    return NULL;
+}
+
+static const char *save(machine *m, const chain_action *a)
+{
+    const chain_stage *stage = &m->chain->stages[a->stage];
+    if (!there(m, a->stage)) return "reads an input that is not there";
+    if (there(m, a->stage + 1)) return "computes what is there already";
+    if (a->stage >= m->back) return "runs a stage forward that has run backward";
+    if (a->option >= stage->n) return "has an option that the stage lacks";
+    const chain_option *option = &stage->options[a->option];
+    hold(m, option->saved, option->forward_tmp);
+    m->saved[a->stage] = a->option;
+    m->time += option->forward_time;
+    return NULL;
+}
+
+static const char *backward(machine *m, const chain_action *a)
+{
+    const chain_stage *stage = &m->chain->stages[a->stage];
+    if (m->back != a->stage + 1) return "runs backward before its gradient is there";
+    if (m->saved[a->stage] == MR_NONE) return "runs backward without what it saved";
+    if (m->saved[a->stage] != a->option) return "runs backward by another option than it saved";
+    if (!there(m, a->stage)) return "runs backward without its input";
+    const chain_option *option = &stage->options[a->option];
+    hold(m, 0, option->backward_tmp);
+    m->time += option->backward_time;
+    m->live -= option->saved + stage->out;
+    m->saved[a->stage] = MR_NONE;
+    let_go(m, a->stage);
+    m->back = a->stage;
+    hold(m, chain_size(m->chain, m->back), 0);
+    return NULL;
+}
+
+static const char *carry_out(machine *m, const chain_action *a)
+{
+    if (a->stage >= m->chain->n) return "names a stage that the chain lacks";
+    switch (a->kind) {
+    case CHAIN_FORWARD:
+    case CHAIN_KEEP: return forward(m, a);
+    case CHAIN_SAVE: return save(m, a);
+    case CHAIN_BACKWARD: return backward(m, a);
+    }
+    return "is of no known kind";
+}
+
+chain_outcome chain_replay(mr_ctx *ctx, const chain_problem *chain, const chain_actions *plan)
+{
+    machine m = {.chain = chain,
+                 .held = MR_NEW_N(ctx, bool, chain->n + 1),
+                 .saved = MR_NEW_N(ctx, uint32_t, chain->n + 1),
+                 .back = chain->n};
+    for (uint32_t i = 0; i <= chain->n; i++) m.saved[i] = MR_NONE;
+    m.held[0] = true;
+    hold(&m, chain->in, 0);
+    if (chain->n) hold(&m, chain_size(chain, chain->n), 0); /* y(n) */
+    chain_outcome out = {.wrong_at = MR_NONE};
+    for (uint32_t i = 0; i < plan->n && !out.wrong; i++) {
+        out.wrong = carry_out(&m, &plan->at[i]);
+        if (out.wrong) out.wrong_at = i;
+    }
+    if (!out.wrong && m.back) {
+        out.wrong = "ends before every stage has run backward";
+        out.wrong_at = plan->n;
+    }
+    out.peak = m.peak;
+    out.time = m.time;
+    return out;
+}
