@@ -1,0 +1,94 @@
+/* plan_field -- a plain problem as boxes in a plane: sections one way, units of bytes the
+ * other. */
+#include "plan_internal.h"
+
+#include <stdlib.h>
+
+static uint64_t divisor(uint64_t a, uint64_t b)
+{
+    while (b) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static int by_beginning(const void *left, const void *right)
+{
+    const plan_box *a = left, *b = right;
+    if (a->from != b->from) return a->from < b->from ? -1 : 1;
+    if (a->to != b->to) return a->to > b->to ? -1 : 1;
+    if (a->size != b->size) return a->size > b->size ? -1 : 1;
+    return (a->buffer > b->buffer) - (a->buffer < b->buffer);
+}
+
+static uint64_t *section_loads(mr_ctx *ctx, const plan_field *field)
+{
+    uint64_t *load = MR_NEW_N(ctx, uint64_t, (size_t)field->sections + 1);
+    for (uint32_t i = 0; i < field->n; i++) {
+        load[field->boxes[i].from] += field->boxes[i].size;
+        load[field->boxes[i].to] -= field->boxes[i].size; /* wraps, and back when it is added */
+    }
+    for (uint32_t s = 1; s < field->sections; s++) load[s] += load[s - 1];
+    return load;
+}
+
+static uint64_t load_of(mr_ctx *ctx, const plan_field *field)
+{
+    const uint64_t *load = section_loads(ctx, field);
+    uint64_t most = 0;
+    for (uint32_t s = 0; s < field->sections; s++)
+        if (load[s] > most) most = load[s];
+    return most;
+}
+
+/* A tree of maxima over the sections. */
+const uint64_t *plan_field_loads(mr_ctx *ctx, const plan_field *field)
+{
+    const uint32_t n = field->sections;
+    uint64_t *most = MR_NEW_N(ctx, uint64_t, 2 * (size_t)n);
+    uint64_t *out = MR_NEW_N(ctx, uint64_t, field->n);
+    const uint64_t *load = section_loads(ctx, field);
+    for (uint32_t s = 0; s < n; s++) most[n + s] = load[s];
+    for (uint32_t i = n; i-- > 1;)
+        most[i] = most[2 * i] > most[2 * i + 1] ? most[2 * i] : most[2 * i + 1];
+    for (uint32_t i = 0; i < field->n; i++) {
+        uint32_t from = field->boxes[i].from + n, to = field->boxes[i].to + n;
+        for (; from < to; from /= 2, to /= 2) {
+            if (from & 1 && most[from++] > out[i]) out[i] = most[from - 1];
+            if (to & 1 && most[--to] > out[i]) out[i] = most[to];
+        }
+    }
+    return out;
+}
+
+void plan_field_make(mr_ctx *ctx, const plan_problem *problem, plan_field *out)
+{
+    const uint32_t n = problem->buffers.n;
+    *out = (plan_field){
+        .boxes = MR_NEW_N(ctx, plan_box, n), .n = n, .sections = problem->sections};
+    for (uint32_t i = 0; i < n; i++) {
+        const plan_piece *p = &problem->pieces.at[problem->buffers.at[i].piece];
+        const uint64_t bytes = plan_round(p->high, problem->align);
+        out->boxes[i] = (plan_box){bytes, p->from, p->to, i};
+        out->unit = divisor(bytes, out->unit);
+    }
+    for (uint32_t i = 0; i < n; i++) out->boxes[i].size /= out->unit;
+    qsort(out->boxes, n, sizeof *out->boxes, by_beginning);
+    out->first = MR_NEW_N(ctx, uint32_t, (size_t)problem->sections + 1);
+    for (uint32_t s = 0, i = 0; s <= problem->sections; s++) {
+        while (i < n && out->boxes[i].from < s) i++;
+        out->first[s] = i;
+    }
+    out->load = load_of(ctx, out);
+}
+
+void plan_field_layout(mr_ctx *ctx, const plan_problem *problem, const plan_field *field,
+                       const uint64_t *base, plan_layout *out)
+{
+    out->offset = MR_NEW_N(ctx, uint64_t, field->n);
+    for (uint32_t i = 0; i < field->n; i++)
+        out->offset[field->boxes[i].buffer] = base[i] * field->unit;
+    out->height = plan_height(problem, out->offset);
+}
