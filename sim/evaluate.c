@@ -1,17 +1,49 @@
 /* evaluate -- the whole pipeline in one function.  Read this first. */
 #include "evaluate.h"
 
+#include "rewrite_check.h"
+
+/* What a recording must say for a rewrite to work on it: bit, what is missing, how to get it. */
+static mr_status check_needs(mr_ctx *ctx, const mr_strategy *strategy, const mr_trace *trace)
+{
+    static const struct need {
+        unsigned bit;
+        const char *what;
+    } list[] = {
+        {MR_HAS_DATAFLOW, "which tensors ops read and write"},
+        {MR_HAS_PHASES, "which ops are of the forward and of the backward pass"},
+        {MR_HAS_SAVED, "what ops save for the backward pass"},
+        {MR_HAS_DROPS, "when the program drops tensors"},
+        {MR_HAS_TIMES, "how long ops take"},
+        {MR_HAS_HISTORY, "what the real allocator did"},
+    };
+    const unsigned missing = strategy->needs & ~trace->has;
+    for (size_t i = 0; i < MR_COUNT(list); i++)
+        if (missing & list[i].bit)
+            return mr_fail(ctx, MR_EUNSUPPORTED,
+                           "'%s' needs to know %s, which '%s' does not record (a recording by"
+                           " traces/record/memreuse_record.py does)",
+                           strategy->name, list[i].what, trace->name);
+    return MR_OK;
+}
+
+/* A broken rewrite is a bug of the strategy, so the sentence says whose. */
+static mr_status blame(mr_ctx *ctx, const mr_strategy *strategy, mr_status status)
+{
+    if (!status) return MR_OK;
+    const char *text = mr_strdup(ctx, ctx->failure.text);
+    return mr_fail(ctx, MR_EINVARIANT, "'%s' broke the step: %s", strategy->name, text);
+}
+
 static mr_status rewrite(mr_ctx *ctx, const mr_spec *spec, mr_trace *current)
 {
     for (uint32_t i = 0; i < spec->rewrites.n; i++) {
         const mr_stage *stage = &spec->rewrites.at[i];
-        if (stage->strategy->needs & ~current->has)
-            return mr_fail(ctx, MR_EUNSUPPORTED,
-                           "'%s' needs more than '%s' records: an operator trace with dataflow",
-                           stage->strategy->name, current->name);
+        MR_TRY(check_needs(ctx, stage->strategy, current));
         mr_trace next;
         MR_TRY(stage->strategy->rewrite(ctx, stage->params, current, &next));
-        MR_TRY(mr_trace_check(ctx, &next));
+        MR_TRY(blame(ctx, stage->strategy, mr_trace_check(ctx, &next)));
+        MR_TRY(blame(ctx, stage->strategy, mr_rewrite_check(ctx, current, &next)));
         *current = next;
     }
     return MR_OK;

@@ -27,8 +27,8 @@ typedef struct mr_answer {
     mr_metrics metrics;
 } mr_answer;
 
-/* Rewrites, schedules, places, lets both referees look, measures.  `answer` must stay where it
- * is: its parts point to each other. */
+/* Rewrites, schedules, places, lets the referees look (at each rewrite: rewrite_check.h), measures.
+ * `answer` must stay where it is: its parts point to each other. */
 mr_status mr_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer *answer);
 
 #endif

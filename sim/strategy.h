@@ -4,6 +4,7 @@
 
 #include "param.h"
 #include "placement.h"
+#include "rewrite.h"
 
 typedef struct mr_strategy {
     const char *name;    /* as written in a spec */

@@ -82,6 +82,8 @@ void mr_trace_copy(mr_ctx *ctx, const mr_trace *in, mr_trace *out)
     COPY(stacks);
     COPY(pools);
     COPY(histories);
+    COPY(stand_ins);
+    COPY(remarks);
 }
 
 const mr_history *mr_trace_history(const mr_trace *trace, uint32_t device)

@@ -127,6 +127,11 @@ typedef struct mr_op {
         mr_saved *at;
         uint32_t n;
     } saved; /* kept for the backward pass by this op */
+    /* What rewrites say of their ops; no file has it, and usually all of it is zero.
+     * part, counted from 1: one of the micro-batches or chunks in which op `origin` is done.
+     * moves: what it writes is the value of its first input elsewhere: a copy, a cast. */
+    uint32_t part, origin;
+    bool moves;
 } mr_op;
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -187,6 +192,17 @@ typedef struct mr_history {
     bool wrapped; /* the recording lost its beginning: peaks are lower bounds */
 } mr_history;
 
+/* ---- what a rewrite says of its trace ---------------------------------------------------------- */
+
+/* Ops of the trace before the rewrite that are not run any more: `op` of the new trace does the
+ * work of all of them, and tensor gives.at[i] of it holds the value that tensor holds.at[i] had
+ * when the last of them had run.  Without an op (MR_NONE) the work is left out on purpose. */
+typedef struct mr_stand_in {
+    uint32_t op;
+    mr_ids ops;         /* of the trace before */
+    mr_ids gives, holds; /* equally many tensors: of the new trace, of the trace before */
+} mr_stand_in;
+
 /* ---- the trace ---------------------------------------------------------------------------------- */
 
 /* What a recording may or may not contain; strategies say which they need. */
@@ -215,6 +231,8 @@ typedef struct mr_trace {
     MR_VEC(mr_stack) stacks;
     MR_VEC(uint64_t) pools; /* ids of private pools as recorded; at[0] is the default pool's 0 */
     MR_VEC(mr_history) histories; /* at most one per device */
+    MR_VEC(mr_stand_in) stand_ins; /* of the last rewrite */
+    MR_VEC(const char *) remarks;  /* of all rewrites: what was refused and why, a sentence each */
 } mr_trace;
 
 /* A trace with the default stream and the default pool, nothing else. */

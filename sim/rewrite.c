@@ -1,0 +1,272 @@
+/* rewrite -- writing a trace anew: maps, copies of ops, things that no recording had. */
+#include "rewrite.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- beginning ------------------------------------------------------------------------------- */
+
+static mr_status find_births(mr_ctx *ctx, const mr_trace *in, const uint32_t **out)
+{
+    uint32_t *birth = MR_NEW_N(ctx, uint32_t, in->storages.n);
+    bool *ran = MR_NEW_N(ctx, bool, in->ops.n);
+    memset(birth, 0xff, in->storages.n * sizeof *birth);
+    *out = birth;
+    for (uint32_t e = 0; e < in->events.n; e++) {
+        if (in->events.at[e].kind != MR_RUN) continue;
+        const uint32_t o = in->events.at[e].id;
+        if (ran[o])
+            return mr_fail(ctx, MR_EUNSUPPORTED,
+                           "op %u of '%s' runs more than once: no rewrite can tell one run from"
+                           " the other",
+                           o, in->name);
+        ran[o] = true;
+        const mr_ids made = in->ops.at[o].out;
+        for (uint32_t i = 0; i < made.n; i++) {
+            const uint32_t s = in->tensors.at[made.at[i]].storage;
+            if (birth[s] == MR_NONE && !in->storages.at[s].before) birth[s] = o;
+        }
+    }
+    return MR_OK;
+}
+
+mr_status mr_rewrite_begin(mr_ctx *ctx, const mr_trace *in, mr_trace *out, mr_rewrite *r)
+{
+    *r = (mr_rewrite){.ctx = ctx, .in = in, .out = out};
+    MR_TRY(find_births(ctx, in, &r->birth));
+    mr_trace_copy(ctx, in, out);
+    out->events.n = out->times.n = out->histories.n = out->stand_ins.n = 0;
+    out->has &= ~(unsigned)MR_HAS_HISTORY;
+    for (uint32_t s = 0; s < out->storages.n; s++) out->storages.at[s].deferred = false;
+    MR_RESERVE_N(ctx, &r->dropped, in->tensors.n);
+    memset(r->dropped.at, 0, in->tensors.n * sizeof *r->dropped.at);
+    r->dropped.n = in->tensors.n;
+    return MR_OK;
+}
+
+static uint32_t *counting(mr_ctx *ctx, uint32_t n)
+{
+    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
+    for (uint32_t i = 0; i < n; i++) at[i] = i;
+    return at;
+}
+
+void mr_where_init(mr_rewrite *r, mr_where *where)
+{
+    where->storage = counting(r->ctx, r->in->storages.n);
+    where->tensor = counting(r->ctx, r->in->tensors.n);
+    where->op = counting(r->ctx, r->in->ops.n);
+}
+
+/* ---- where things are -------------------------------------------------------------------------- */
+
+static uint32_t push_tensor(mr_rewrite *r, const mr_tensor *tensor)
+{
+    const mr_tensor copy = *tensor; /* which may stand in the array that grows */
+    MR_PUSH(r->ctx, &r->out->tensors, copy);
+    MR_PUSH(r->ctx, &r->dropped, false);
+    return r->out->tensors.n - 1;
+}
+
+uint32_t mr_rewrite_tensor(mr_rewrite *r, mr_where *where, uint32_t tensor)
+{
+    if (!where) return tensor;
+    const uint32_t home = r->in->tensors.at[tensor].storage, s = where->storage[home];
+    if (s == home) return tensor;
+    if (where->tensor[tensor] != tensor && r->out->tensors.at[where->tensor[tensor]].storage == s)
+        return where->tensor[tensor];
+    mr_tensor moved = r->out->tensors.at[tensor];
+    moved.storage = s;
+    return where->tensor[tensor] = push_tensor(r, &moved);
+}
+
+static bool is_moved(const mr_rewrite *r, const mr_where *where, uint32_t tensor)
+{
+    if (!where || tensor >= r->in->tensors.n) return false;
+    const uint32_t s = r->in->tensors.at[tensor].storage;
+    return where->storage[s] != s;
+}
+
+/* The list itself as long as nothing in it is moved: lists are shared with the input. */
+static mr_ids places(mr_rewrite *r, mr_where *where, mr_ids ids)
+{
+    uint32_t i = 0;
+    while (i < ids.n && !is_moved(r, where, ids.at[i])) i++;
+    if (i == ids.n) return ids;
+    mr_ids out = mr_ids_of(r->ctx, ids.n, ids.at);
+    for (; i < ids.n; i++)
+        if (is_moved(r, where, ids.at[i])) out.at[i] = mr_rewrite_tensor(r, where, ids.at[i]);
+    return out;
+}
+
+static void place_saved(mr_rewrite *r, mr_where *where, mr_op *op)
+{
+    uint32_t i = 0;
+    while (i < op->saved.n && !is_moved(r, where, op->saved.at[i].tensor)) i++;
+    if (i == op->saved.n) return;
+    mr_saved *out = MR_NEW_N(r->ctx, mr_saved, op->saved.n);
+    memcpy(out, op->saved.at, op->saved.n * sizeof *out);
+    for (; i < op->saved.n; i++)
+        if (is_moved(r, where, out[i].tensor))
+            out[i].tensor = mr_rewrite_tensor(r, where, out[i].tensor);
+    op->saved.at = out;
+}
+
+static void place_op(mr_rewrite *r, mr_where *where, mr_op *op)
+{
+    if (!where) return;
+    op->in = places(r, where, op->in);
+    op->out = places(r, where, op->out);
+    op->mutates = places(r, where, op->mutates);
+    place_saved(r, where, op);
+}
+
+/* ---- things of the input ----------------------------------------------------------------------- */
+
+static void emit(mr_rewrite *r, mr_event_kind kind, uint32_t id)
+{
+    MR_PUSH(r->ctx, &r->out->events, (mr_event){kind, id});
+}
+
+void mr_rewrite_run(mr_rewrite *r, mr_where *where, uint32_t op)
+{
+    mr_op placed = r->out->ops.at[op];
+    place_op(r, where, &placed);
+    r->out->ops.at[op] = placed;
+    emit(r, MR_RUN, op);
+}
+
+/* New storages for what the op is the first to write. */
+static void renew(mr_rewrite *r, mr_where *where, uint32_t op)
+{
+    const mr_ids made = r->in->ops.at[op].out;
+    const uint32_t old = r->out->storages.n; /* several tensors may lie in one new storage */
+    for (uint32_t i = 0; i < made.n; i++) {
+        const uint32_t s = r->in->tensors.at[made.at[i]].storage;
+        if (r->birth[s] == op && where->storage[s] < old)
+            where->storage[s] = mr_rewrite_new_storage(r, s, r->out->storages.at[s].bytes);
+    }
+}
+
+static uint32_t copy_op(mr_rewrite *r, mr_where *where, uint32_t op, mr_op *copy)
+{
+    renew(r, where, op);
+    place_op(r, where, copy);
+    return mr_rewrite_new_op(r, copy);
+}
+
+uint32_t mr_rewrite_copy(mr_rewrite *r, mr_where *where, uint32_t op)
+{
+    mr_op copy = r->out->ops.at[op];
+    if (copy.of < r->in->ops.n) copy.of = where->op[copy.of];
+    if (copy.again < r->in->ops.n) copy.again = where->op[copy.again];
+    return where->op[op] = copy_op(r, where, op, &copy);
+}
+
+uint32_t mr_rewrite_replay(mr_rewrite *r, mr_where *where, uint32_t op)
+{
+    mr_op copy = r->out->ops.at[op];
+    copy.phase = MR_BACKWARD;
+    if (copy.again == MR_NONE) copy.again = where->op[op];
+    return copy_op(r, where, op, &copy);
+}
+
+static void drop(mr_rewrite *r, uint32_t tensor)
+{
+    if (r->dropped.at[tensor]) return;
+    r->dropped.at[tensor] = true;
+    emit(r, MR_DROP, tensor);
+}
+
+void mr_rewrite_drop(mr_rewrite *r, mr_where *where, uint32_t tensor)
+{
+    drop(r, mr_rewrite_tensor(r, where, tensor));
+}
+
+void mr_rewrite_keep(mr_rewrite *r, mr_where *where, uint32_t event)
+{
+    const mr_event kept = r->in->events.at[event];
+    switch (kept.kind) {
+    case MR_ALLOC:
+    case MR_FREE:
+    case MR_DONE:
+    case MR_CARRY: return;
+    case MR_RUN: mr_rewrite_run(r, where, kept.id); return;
+    case MR_DROP: mr_rewrite_drop(r, where, kept.id); return;
+    case MR_FLUSH:
+    case MR_MARK: emit(r, kept.kind, kept.id); return;
+    }
+}
+
+/* ---- new things -------------------------------------------------------------------------------- */
+
+uint32_t mr_rewrite_new_storage(mr_rewrite *r, uint32_t like, uint64_t bytes)
+{
+    mr_storage s = r->out->storages.at[like];
+    s.bytes = bytes;
+    s.before = s.after = s.deferred = s.refused = false;
+    MR_PUSH(r->ctx, &r->out->storages, s);
+    return r->out->storages.n - 1;
+}
+
+uint32_t mr_rewrite_new_tensor(mr_rewrite *r, uint32_t like, uint32_t storage)
+{
+    mr_tensor t = r->out->tensors.at[like];
+    t.storage = storage;
+    t.offset = 0;
+    t.bytes = r->out->storages.at[storage].bytes;
+    return push_tensor(r, &t);
+}
+
+uint32_t mr_rewrite_new_op(mr_rewrite *r, const mr_op *op)
+{
+    const mr_op copy = *op;
+    MR_PUSH(r->ctx, &r->out->ops, copy);
+    emit(r, MR_RUN, r->out->ops.n - 1);
+    return r->out->ops.n - 1;
+}
+
+uint32_t mr_rewrite_move(mr_rewrite *r, uint32_t from, uint32_t to, const mr_op *as)
+{
+    const mr_op op = {
+        .name = as->name,
+        .module = as->module,
+        .call = as->call,
+        .stream = as->stream,
+        .phase = as->phase,
+        .again = MR_NONE,
+        .of = as->of,
+        .read = r->out->tensors.at[from].bytes,
+        .written = r->out->tensors.at[to].bytes,
+        .in = mr_ids_of(r->ctx, 1, &from),
+        .out = mr_ids_of(r->ctx, 1, &to),
+        .moves = true,
+    };
+    return mr_rewrite_new_op(r, &op);
+}
+
+mr_ids mr_ids_of(mr_ctx *ctx, uint32_t n, const uint32_t *at)
+{
+    mr_ids ids = {MR_NEW_N(ctx, uint32_t, n), n};
+    if (n) memcpy(ids.at, at, n * sizeof *at);
+    return ids;
+}
+
+uint64_t mr_part_bytes(uint64_t bytes, uint64_t per_sample, uint64_t batch, uint64_t parts,
+                       uint64_t i)
+{
+    const uint64_t samples = batch / parts + (i < batch % parts);
+    const uint64_t scaling = per_sample * batch;
+    return scaling > bytes ? bytes : bytes - scaling + per_sample * samples;
+}
+
+void mr_rewrite_remark(mr_rewrite *r, const char *format, ...)
+{
+    char text[512]; /* as long as a failure's sentence */
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    MR_PUSH(r->ctx, &r->out->remarks, mr_strdup(r->ctx, text));
+}

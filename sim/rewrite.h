@@ -1,0 +1,104 @@
+/* rewrite.h -- writing a trace anew: the ground on which every rewrite stands.
+ *
+ * A rewrite walks the events of its input in order and says for each what becomes of it:
+ *
+ *     mr_rewrite r;
+ *     MR_TRY(mr_rewrite_begin(ctx, in, out, &r));
+ *     for (uint32_t e = 0; e < in->events.n; e++) {
+ *         if (... before an op whose values are gone ...)
+ *             mr_rewrite_replay(&r, &again, o);
+ *         mr_rewrite_keep(&r, NULL, e);
+ *     }
+ *
+ * `out` begins as a copy of `in` without events: op, tensor and storage i of one are those of the
+ * other, and new ones get numbers behind them.  So an op that is not copied is its own counterpart,
+ * and an edit of it is an edit of out->ops.at[i] (give it new lists, the old ones are shared with
+ * `in`).  ALLOC, FREE and DONE are gone, so that lifetimes follow from what is left (schedule.h):
+ * a storage ends with its last reader, the last DROP of a tensor in it, or the last op `of` an op
+ * that saved it.  To let something go earlier, take away its readers and savers; to hold it
+ * longer, save it or move its DROP.
+ *
+ * A mr_where says where values of `in` are found in `out`, storage by storage, so that whatever
+ * shares memory goes on sharing it.  NULL is the one by which everything is where it was.
+ *
+ * What a referee must be told, because it could not know (rewrite_check.h): `again` of an op that
+ * recomputes, `part` and `origin` of one that does a share of another's work, `moves` of a copy or
+ * cast, and a mr_stand_in for ops that others replace or that are left out on purpose.  All
+ * calls take time proportional to what they write.
+ */
+#ifndef MR_REWRITE_H
+#define MR_REWRITE_H
+
+#include "trace.h"
+
+typedef struct mr_rewrite {
+    mr_ctx *ctx;
+    const mr_trace *in;
+    mr_trace *out;
+    const uint32_t *birth; /* by storage of `in`: op that writes it first, MR_NONE for no op */
+    MR_VEC(bool) dropped;  /* by tensor of `out` */
+} mr_rewrite;
+
+typedef struct mr_where {
+    uint32_t *storage; /* by storage of `in`: the one of `out` that has its value now */
+    uint32_t *tensor;  /* by tensor of `in`: the one of `out` made for it last; see below */
+    uint32_t *op;      /* by op of `in`: the one of `out` that did its work last */
+} mr_where;
+
+/* MR_EUNSUPPORTED when an op runs more than once. */
+mr_status mr_rewrite_begin(mr_ctx *ctx, const mr_trace *in, mr_trace *out, mr_rewrite *r);
+
+/* Everything is where it was. */
+void mr_where_init(mr_rewrite *r, mr_where *where);
+
+/* ---- things of `in`, as a mr_where has them ---------------------------------------------------- */
+
+/* The event as it was; of an op or a dropped tensor, what stands for it. */
+void mr_rewrite_keep(mr_rewrite *r, mr_where *where, uint32_t event);
+
+/* Runs the op itself; what it reads and writes is where that says. */
+void mr_rewrite_run(mr_rewrite *r, mr_where *where, uint32_t op);
+
+/* Runs a copy of the op.  What it writes first gets new storages, and `where` then says so;
+ * views stay views.  Returns the copy: say in what sense it is one (part, origin). */
+uint32_t mr_rewrite_copy(mr_rewrite *r, mr_where *where, uint32_t op);
+
+/* Runs it again to have its values back: a copy of the backward pass with `again` set. */
+uint32_t mr_rewrite_replay(mr_rewrite *r, mr_where *where, uint32_t op);
+
+/* The tensor's last reference by the program ends; nothing happens if it ended before. */
+void mr_rewrite_drop(mr_rewrite *r, mr_where *where, uint32_t tensor);
+
+/* Where the tensor is now.  Made when it is asked for first, as a view of the storage that
+ * `where` has for its storage; offset, shape and bytes stay. */
+uint32_t mr_rewrite_tensor(mr_rewrite *r, mr_where *where, uint32_t tensor);
+
+/* ---- new things of `out` ----------------------------------------------------------------------- */
+
+/* A storage like another one of `out`, live neither before nor after; returns its index. */
+uint32_t mr_rewrite_new_storage(mr_rewrite *r, uint32_t like, uint64_t bytes);
+
+/* A tensor like another one of `out`, at the beginning of a storage that it fills. */
+uint32_t mr_rewrite_new_tensor(mr_rewrite *r, uint32_t like, uint32_t storage);
+
+/* Runs an op that no recording had; returns its index.  Where there is no other op in them, its
+ * `again` and `of` must be MR_NONE. */
+uint32_t mr_rewrite_new_op(mr_rewrite *r, const mr_op *op);
+
+/* Runs an op that copies (or casts) tensor `from` to tensor `to`, both of `out`.  Name, module,
+ * phase, stream and `of` are those of `as`. */
+uint32_t mr_rewrite_move(mr_rewrite *r, uint32_t from, uint32_t to, const mr_op *as);
+
+/* Ids kept in the arena. */
+mr_ids mr_ids_of(mr_ctx *ctx, uint32_t n, const uint32_t *at);
+
+/* What is left of `bytes` in part i (from 0) of a batch in `parts`: the fixed bytes are not
+ * divided, samples that do not divide evenly go to the first parts. */
+uint64_t mr_part_bytes(uint64_t bytes, uint64_t per_sample, uint64_t batch, uint64_t parts,
+                       uint64_t i);
+
+/* Notes for a person what was refused or done and why, as one sentence. */
+void mr_rewrite_remark(mr_rewrite *r, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

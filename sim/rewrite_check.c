@@ -1,0 +1,422 @@
+/* rewrite_check -- the referee of rewrites: values are numbered, then looked for (see the header).
+ *
+ * Numbers of values:  0 none · 1 + s what storage s held before the first event · then, op by op,
+ * one for each tensor in its `out` and `mutates` · then those of new ops.  A value of part p has p
+ * in its upper half.
+ */
+#include "rewrite_check.h"
+
+#include "rewrite_check_holders.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef uint64_t value;
+
+#define PART_SHIFT 32
+
+typedef struct numbering { /* of the trace before */
+    const mr_trace *trace;
+    bool *runs;      /* by op */
+    uint32_t *made;  /* by op: number of its first result's value */
+    uint32_t *maker; /* by value: the op that makes it */
+    uint32_t *first; /* by op: where in `read` its inputs begin */
+    value *read;     /* what ops read, input by input */
+    uint32_t values; /* how many numbers are given */
+} numbering;
+
+typedef struct referee {
+    mr_ctx *ctx;
+    numbering before;
+    const mr_trace *trace; /* after */
+    value *holds;          /* by storage of `trace` */
+    uint32_t *viewed;      /* by storage: event at which an op read it last */
+    uint32_t *done;        /* by op of before: how often it was carried out, or its parts */
+    bool *divided;         /* by op of before: in parts */
+    uint64_t *flops;       /* by op of before: what carrying it out took */
+    uint32_t *excused;     /* by op of before: the stand-in that speaks for it, MR_NONE */
+    bool *used;            /* by value of before: a new op has read it */
+    uint32_t *stands;      /* by op of `trace`: its stand-in, MR_NONE */
+    value *last;           /* by storage of before: what a stand-in's ops wrote to it last */
+    uint32_t parts;        /* of how many parts there are */
+    value fresh;           /* next number for something new */
+    uint32_t event;
+} referee;
+
+/* ---- small questions ------------------------------------------------------------------------- */
+
+static uint32_t storage_of(const mr_trace *trace, uint32_t tensor)
+{
+    return trace->tensors.at[tensor].storage;
+}
+
+static uint32_t results(const mr_op *op)
+{
+    return op->out.n + op->mutates.n;
+}
+
+static uint32_t result(const mr_op *op, uint32_t k)
+{
+    return k < op->out.n ? op->out.at[k] : op->mutates.at[k - op->out.n];
+}
+
+/* Is result k new content, not a view of what the op reads? */
+static bool writes(const mr_trace *trace, const mr_op *op, uint32_t k, const uint32_t *viewed,
+                   uint32_t event)
+{
+    return k >= op->out.n || viewed[storage_of(trace, op->out.at[k])] != event;
+}
+
+/* Running statistics are brought up to date once more by whoever recomputes. */
+static bool is_statistic(const mr_trace *trace, uint32_t storage)
+{
+    const mr_storage *s = &trace->storages.at[storage];
+    return s->before && s->role == MR_ROLE_buffer;
+}
+
+static const char *named(mr_ctx *ctx, const mr_trace *trace, uint32_t o)
+{
+    const mr_op *op = &trace->ops.at[o];
+    return mr_printf(ctx, "op %u (%s%s%s)", o, op->name, *op->module ? " of " : "", op->module);
+}
+
+static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
+{
+    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
+    for (uint32_t i = 0; i < n; i++) at[i] = MR_NONE;
+    return at;
+}
+
+/* ---- before: who reads what ------------------------------------------------------------------ */
+
+static void number_op(numbering *b, uint32_t o, uint32_t event, value *holds, uint32_t *viewed)
+{
+    const mr_op *op = &b->trace->ops.at[o];
+    b->runs[o] = true;
+    for (uint32_t i = 0; i < op->in.n; i++) {
+        const uint32_t s = storage_of(b->trace, op->in.at[i]);
+        b->read[b->first[o] + i] = holds[s];
+        viewed[s] = event;
+    }
+    for (uint32_t k = 0; k < results(op); k++) {
+        const uint32_t s = storage_of(b->trace, result(op, k));
+        if (writes(b->trace, op, k, viewed, event) && !is_statistic(b->trace, s))
+            holds[s] = b->made[o] + k;
+    }
+}
+
+static void number_values(mr_ctx *ctx, const mr_trace *trace, numbering *b)
+{
+    uint32_t reads = 0;
+    *b = (numbering){.trace = trace, .values = 1 + trace->storages.n};
+    b->runs = MR_NEW_N(ctx, bool, trace->ops.n);
+    b->made = MR_NEW_N(ctx, uint32_t, trace->ops.n);
+    b->first = MR_NEW_N(ctx, uint32_t, trace->ops.n);
+    for (uint32_t o = 0; o < trace->ops.n; o++) {
+        b->made[o] = b->values;
+        b->first[o] = reads;
+        b->values += results(&trace->ops.at[o]);
+        reads += trace->ops.at[o].in.n;
+    }
+    b->maker = none_of(ctx, b->values);
+    for (uint32_t o = 0; o < trace->ops.n; o++)
+        for (uint32_t k = 0; k < results(&trace->ops.at[o]); k++) b->maker[b->made[o] + k] = o;
+    b->read = MR_NEW_N(ctx, value, reads);
+    value *holds = MR_NEW_N(ctx, value, trace->storages.n);
+    uint32_t *viewed = none_of(ctx, trace->storages.n);
+    for (uint32_t s = 0; s < trace->storages.n; s++)
+        if (trace->storages.at[s].before) holds[s] = 1 + s;
+    for (uint32_t e = 0; e < trace->events.n; e++)
+        if (trace->events.at[e].kind == MR_RUN)
+            number_op(b, trace->events.at[e].id, e, holds, viewed);
+}
+
+/* What wrote a value of before, for a person. */
+static const char *told(const referee *r, value v)
+{
+    const numbering *b = &r->before;
+    const uint32_t number = (uint32_t)v;
+    const char *part =
+        v >> PART_SHIFT ? mr_printf(r->ctx, " in part %u", (uint32_t)(v >> PART_SHIFT)) : "";
+    if (!number) return "nothing yet";
+    if (number <= b->trace->storages.n)
+        return mr_printf(r->ctx, "what storage %u held before the first event", number - 1);
+    if (number >= b->values) return "what a new op wrote";
+    return mr_printf(r->ctx, "what %s wrote%s", named(r->ctx, b->trace, b->maker[number]), part);
+}
+
+/* ---- after: whose work an op does ------------------------------------------------------------ */
+
+static uint32_t counterpart(const referee *r, uint32_t o)
+{
+    const uint32_t n = r->before.trace->ops.n;
+    const mr_op *op = &r->trace->ops.at[o];
+    if (o < n) return o;
+    if (op->again != MR_NONE) { /* of an op of before, or of a new one that does a part */
+        const mr_op *first = &r->trace->ops.at[op->again];
+        if (op->again < n) return op->again;
+        return first->part && first->origin < n ? first->origin : MR_NONE;
+    }
+    return op->part && op->origin < n ? op->origin : MR_NONE;
+}
+
+/* The part of its counterpart that an op does; 0 for all, also where that is a part itself. */
+static value part_of(const referee *r, uint32_t o, uint32_t f)
+{
+    const mr_op *op = &r->trace->ops.at[o], *old = &r->before.trace->ops.at[f];
+    return op->part == old->part && op->origin == old->origin ? 0 : op->part;
+}
+
+static mr_status is_the_same_work(const referee *r, uint32_t o, uint32_t f)
+{
+    const mr_op *op = &r->trace->ops.at[o], *old = &r->before.trace->ops.at[f];
+    if (op->in.n != old->in.n)
+        return mr_fail(r->ctx, MR_EINVARIANT, "%s reads %u tensors, expected %u as before",
+                       named(r->ctx, r->trace, o), op->in.n, old->in.n);
+    if (op->random != old->random)
+        return mr_fail(r->ctx, MR_EINVARIANT,
+                       "%s draws %s random numbers, expected the opposite as before",
+                       named(r->ctx, r->trace, o), op->random ? "" : "no");
+    if (!part_of(r, o, f) && op->flops != old->flops)
+        return mr_fail(r->ctx, MR_EINVARIANT,
+                       "%s takes %" PRIu64 " operations, expected %" PRIu64 " as before",
+                       named(r->ctx, r->trace, o), op->flops, old->flops);
+    return MR_OK;
+}
+
+static bool same_shape(const mr_tensor *x, const mr_tensor *y)
+{
+    if (x->rank != y->rank) return false;
+    for (uint32_t i = 0; i < x->rank; i++)
+        if (x->shape[i] != y->shape[i]) return false;
+    const bool cast = x->dtype != y->dtype && strcmp(x->dtype, y->dtype) != 0;
+    return cast || (x->bytes == y->bytes && x->offset == y->offset);
+}
+
+/* Reads input i what it read before? */
+static mr_status reads(referee *r, uint32_t o, uint32_t f, uint32_t i)
+{
+    const mr_op *op = &r->trace->ops.at[o];
+    const uint32_t t = op->in.at[i], s = storage_of(r->trace, t);
+    const uint32_t told_before = r->before.trace->ops.at[f].in.at[i];
+    const value want = r->before.read[r->before.first[f] + i], has = r->holds[s];
+    const value part = part_of(r, o, f), mine = want | part << PART_SHIFT;
+    if (has != want && has != mine)
+        return mr_fail(r->ctx, MR_EINVARIANT,
+                       "%s reads storage %u, which holds %s, expected %s",
+                       named(r->ctx, r->trace, o), s, told(r, has), told(r, want));
+    const mr_tensor *x = &r->trace->tensors.at[t],
+                    *y = &r->before.trace->tensors.at[told_before];
+    if (!part && !same_shape(x, y))
+        return mr_fail(r->ctx, MR_EINVARIANT,
+                       "%s reads tensor %u, expected the shape and place of tensor %u",
+                       named(r->ctx, r->trace, o), t, told_before);
+    return MR_OK;
+}
+
+/* Which result of the counterpart result k is: the one at its place, or, where an op has come to
+ * work in place, the tensor of the same number. */
+static uint32_t same_result(const mr_op *op, const mr_op *old, uint32_t k)
+{
+    if (op->out.n == old->out.n && op->mutates.n == old->mutates.n) return k;
+    for (uint32_t j = 0; j < results(old); j++)
+        if (result(old, j) == result(op, k)) return j;
+    return MR_NONE;
+}
+
+static void write_results(referee *r, uint32_t o, uint32_t f)
+{
+    const mr_op *op = &r->trace->ops.at[o];
+    for (uint32_t k = 0; k < results(op); k++) {
+        const uint32_t s = storage_of(r->trace, result(op, k));
+        if (!writes(r->trace, op, k, r->viewed, r->event) || is_statistic(r->trace, s)) continue;
+        uint32_t j = MR_NONE;
+        if (f != MR_NONE) j = same_result(op, &r->before.trace->ops.at[f], k);
+        if (j == MR_NONE) r->holds[s] = r->fresh++;
+        else r->holds[s] = (r->before.made[f] + j) | part_of(r, o, f) << PART_SHIFT;
+    }
+}
+
+/* ---- ops without a counterpart ----------------------------------------------------------------- */
+
+static void note_use(referee *r, const mr_op *op)
+{
+    for (uint32_t i = 0; i < op->in.n; i++) {
+        const value v = r->holds[storage_of(r->trace, op->in.at[i])];
+        if ((uint32_t)v < r->before.values) r->used[(uint32_t)v] = true;
+    }
+}
+
+static mr_status move(referee *r, uint32_t o)
+{
+    const mr_op *op = &r->trace->ops.at[o];
+    if (op->in.n < 1 || results(op) != 1)
+        return mr_fail(r->ctx, MR_EINVARIANT, "%s moves a value, expected it to write one",
+                       named(r->ctx, r->trace, o));
+    r->holds[storage_of(r->trace, result(op, 0))] =
+        r->holds[storage_of(r->trace, op->in.at[0])];
+    return MR_OK;
+}
+
+/* Has a new op read it, or is it made by the ops that the stand-in speaks for? */
+static bool is_known(const referee *r, uint32_t stand, value v)
+{
+    const uint32_t maker = r->before.maker[v];
+    return r->used[v] || (maker != MR_NONE && r->excused[maker] == stand);
+}
+
+static mr_status look_at_work(referee *r, uint32_t o, uint32_t stand, uint32_t f)
+{
+    const mr_trace *before = r->before.trace;
+    const mr_op *op = &before->ops.at[f];
+    for (uint32_t i = 0; i < op->in.n; i++) {
+        const value v = r->before.read[r->before.first[f] + i];
+        if (is_known(r, stand, v)) continue;
+        return mr_fail(r->ctx, MR_EINVARIANT,
+                       "%s stands in for %s, but no new op has read %s",
+                       named(r->ctx, r->trace, o), named(r->ctx, before, f), told(r, v));
+    }
+    for (uint32_t k = 0; k < results(op); k++)
+        r->last[storage_of(before, result(op, k))] = r->before.made[f] + k;
+    return MR_OK;
+}
+
+static mr_status stand_in(referee *r, uint32_t o, uint32_t index)
+{
+    const mr_stand_in *stand = &r->trace->stand_ins.at[index];
+    for (uint32_t i = 0; i < stand->ops.n; i++)
+        MR_TRY(look_at_work(r, o, index, stand->ops.at[i]));
+    for (uint32_t i = 0; i < stand->gives.n; i++) {
+        const value v = r->last[storage_of(r->before.trace, stand->holds.at[i])];
+        if (!v || r->excused[r->before.maker[v]] != index)
+            return mr_fail(r->ctx, MR_EINVARIANT,
+                           "%s stands in for ops that do not write tensor %u",
+                           named(r->ctx, r->trace, o), stand->holds.at[i]);
+        r->holds[storage_of(r->trace, stand->gives.at[i])] = v;
+    }
+    return MR_OK;
+}
+
+static mr_status run_new(referee *r, uint32_t o)
+{
+    const mr_op *op = &r->trace->ops.at[o];
+    if (op->moves) return move(r, o);
+    note_use(r, op);
+    write_results(r, o, MR_NONE);
+    return MR_OK;
+}
+
+/* ---- living through the trace after ------------------------------------------------------------ */
+
+static mr_status count(referee *r, uint32_t o, uint32_t f)
+{
+    const mr_op *op = &r->trace->ops.at[o];
+    const bool is_again = o >= r->before.trace->ops.n && op->again != MR_NONE;
+    const bool part = part_of(r, o, f) != 0;
+    if (is_again) {
+        if (r->done[f]) return MR_OK;
+        return mr_fail(r->ctx, MR_EINVARIANT, "%s recomputes %s, expected that to run before",
+                       named(r->ctx, r->trace, o), named(r->ctx, r->before.trace, f));
+    }
+    r->flops[f] += op->flops;
+    r->divided[f] |= part;
+    if (++r->done[f] <= (part ? r->parts : 1)) return MR_OK;
+    return mr_fail(r->ctx, MR_EINVARIANT, "%s does the work of %s, which is done already",
+                   named(r->ctx, r->trace, o), named(r->ctx, r->before.trace, f));
+}
+
+static mr_status run(referee *r, uint32_t o)
+{
+    const mr_op *op = &r->trace->ops.at[o];
+    const uint32_t f = counterpart(r, o);
+    for (uint32_t i = 0; i < op->in.n; i++)
+        r->viewed[storage_of(r->trace, op->in.at[i])] = r->event;
+    if (f != MR_NONE) {
+        MR_TRY(is_the_same_work(r, o, f));
+        MR_TRY(count(r, o, f));
+        for (uint32_t i = 0; i < op->in.n; i++) MR_TRY(reads(r, o, f, i));
+        write_results(r, o, f);
+    } else {
+        MR_TRY(run_new(r, o));
+    }
+    if (r->stands[o] == MR_NONE) return MR_OK;
+    note_use(r, op);
+    return stand_in(r, o, r->stands[o]);
+}
+
+static mr_status judge(referee *r, const mr_event *event)
+{
+    switch (event->kind) {
+    case MR_RUN: return run(r, event->id);
+    case MR_ALLOC:
+    case MR_FREE:
+    case MR_DONE:
+        return mr_fail(r->ctx, MR_EINVARIANT,
+                       "event %u says when storage %u lives, expected that to follow from ops",
+                       r->event, event->id);
+    default: return MR_OK;
+    }
+}
+
+static mr_status begin(referee *r)
+{
+    const mr_trace *before = r->before.trace, *after = r->trace;
+    if (after->ops.n < before->ops.n || after->storages.n < before->storages.n
+        || after->tensors.n < before->tensors.n)
+        return mr_fail(r->ctx, MR_EINVARIANT,
+                       "a rewrite took away ops, tensors or storages, expected new ones behind");
+    r->holds = MR_NEW_N(r->ctx, value, after->storages.n);
+    r->viewed = none_of(r->ctx, after->storages.n);
+    r->done = MR_NEW_N(r->ctx, uint32_t, before->ops.n);
+    r->divided = MR_NEW_N(r->ctx, bool, before->ops.n);
+    r->flops = MR_NEW_N(r->ctx, uint64_t, before->ops.n);
+    r->excused = none_of(r->ctx, before->ops.n);
+    r->last = MR_NEW_N(r->ctx, value, before->storages.n);
+    r->used = MR_NEW_N(r->ctx, bool, r->before.values);
+    r->stands = none_of(r->ctx, after->ops.n);
+    r->fresh = r->before.values;
+    for (uint32_t s = 0; s < before->storages.n; s++)
+        if (before->storages.at[s].before) r->holds[s] = 1 + s;
+    for (uint32_t o = 0; o < after->ops.n; o++) {
+        const uint32_t f = counterpart(r, o);
+        const uint32_t part = f == MR_NONE ? 0 : (uint32_t)part_of(r, o, f);
+        if (part > r->parts) r->parts = part;
+    }
+    for (uint32_t i = 0; i < after->stand_ins.n; i++) {
+        const mr_stand_in *stand = &after->stand_ins.at[i];
+        if (stand->op != MR_NONE) r->stands[stand->op] = i;
+        for (uint32_t j = 0; j < stand->ops.n; j++) r->excused[stand->ops.at[j]] = i;
+    }
+    return MR_OK;
+}
+
+/* Nobody wins by forgetting to compute something. */
+static mr_status check_all_is_done(const referee *r)
+{
+    for (uint32_t f = 0; f < r->before.trace->ops.n; f++) {
+        if (!r->before.runs[f] || r->excused[f] != MR_NONE) continue;
+        if (!r->done[f])
+            return mr_fail(r->ctx, MR_EINVARIANT, "%s is not run any more",
+                           named(r->ctx, r->before.trace, f));
+        if (r->divided[f] && r->done[f] != r->parts)
+            return mr_fail(r->ctx, MR_EINVARIANT, "%s is done in %u parts, expected %u",
+                           named(r->ctx, r->before.trace, f), r->done[f], r->parts);
+        if (r->flops[f] < r->before.trace->ops.at[f].flops)
+            return mr_fail(r->ctx, MR_EINVARIANT,
+                           "all parts of %s take %" PRIu64 " operations, expected %" PRIu64,
+                           named(r->ctx, r->before.trace, f), r->flops[f],
+                           r->before.trace->ops.at[f].flops);
+    }
+    return MR_OK;
+}
+
+mr_status mr_rewrite_check(mr_ctx *ctx, const mr_trace *before, const mr_trace *after)
+{
+    referee r = {.ctx = ctx, .trace = after};
+    number_values(ctx, before, &r.before);
+    MR_TRY(begin(&r));
+    for (; r.event < after->events.n; r.event++)
+        MR_TRY(judge(&r, &after->events.at[r.event]));
+    MR_TRY(check_all_is_done(&r));
+    return mr_rewrite_check_holders(ctx, after);
+}
