@@ -27,7 +27,7 @@ static chain_problem uniform(mr_ctx *ctx, uint32_t n)
     chain_option *option = MR_NEW(ctx, chain_option);
     *option = (chain_option){.saved = 1, .forward_time = 1, .backward_time = 2};
     for (uint32_t i = 0; i < n; i++) stages[i] = (chain_stage){1, 1, 0, option, 1};
-    return (chain_problem){1, stages, n};
+    return (chain_problem){1, stages, n, NULL};
 }
 
 static chain_problem random_chain(mr_ctx *ctx, uint64_t *state, uint32_t n, uint32_t options)
@@ -43,7 +43,9 @@ static chain_problem random_chain(mr_ctx *ctx, uint64_t *state, uint32_t n, uint
                                   1 + draw(state) % 20, 1 + draw(state) % 40};
     }
     stages[n].time = stages[n].tmp = 0;
-    return (chain_problem){1 + draw(state) % 9, stages, n + 1};
+    uint64_t *back = draw(state) % 2 ? MR_NEW_N(ctx, uint64_t, n + 2) : NULL;
+    for (uint32_t i = 0; back && i <= n; i++) back[i] = draw(state) % 15;
+    return (chain_problem){1 + draw(state) % 9, stages, n + 1, back};
 }
 
 /* ---- exhaustive search
@@ -63,7 +65,7 @@ typedef struct search {
 
 static uint64_t held_now(const search *s)
 {
-    uint64_t bytes = chain_size(s->chain, s->back);
+    uint64_t bytes = chain_back(s->chain, s->back);
     for (uint32_t i = 0; i <= s->chain->n; i++)
         if (s->held[i]) bytes += chain_size(s->chain, i);
     for (uint32_t i = 0; i < s->chain->n; i++)
@@ -426,7 +428,7 @@ TEST(the_referee_counts_bytes_by_hand)
     mr_ctx ctx = {0};
     const chain_option first = {30, 5, 7, 10, 20}, second = {40, 1, 2, 30, 60};
     const chain_stage stages[] = {{10, 8, 3, &first, 1}, {0, 25, 4, &second, 1}};
-    const chain_problem chain = {100, stages, 2};
+    const chain_problem chain = {100, stages, 2, NULL};
     chain_actions plan = planned(&ctx, "s0 s1 b1 b0");
     chain_outcome out = chain_replay(&ctx, &chain, &plan);
     CHECK_EQ(out.time, 10 + 30 + 60 + 20);

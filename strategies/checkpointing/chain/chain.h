@@ -3,7 +3,7 @@
  *     x(0) -> [stage 0] -> x(1) -> [stage 1] -> x(2) ... -> [stage n-1] -> x(n)
  *     y(0) <- [  B 0  ] <- y(1) <- [  B 1  ] <- y(2) ... <- [  B n-1 ] <- y(n)
  *
- * x(i) is what stage i reads, y(i) its gradient, of the same size.  xbar(i+1) is all that stage i
+ * x(i) is what stage i reads, y(i) its gradient.  xbar(i+1) is all that stage i
  * keeps for its backward pass, its output x(i+1) included, its input x(i) not.  Sizes are bytes,
  * times nanoseconds; both only add up, so any other unit does as well.  The last stage is best one
  * of no size (a loss): y(n) is held from the beginning.
@@ -41,10 +41,13 @@ typedef struct chain_problem {
     uint64_t in; /* x(0) */
     const chain_stage *stages;
     uint32_t n;
+    /* n + 1 sizes: y(i), and what else stages i ... n-1 leave behind when they have run backward,
+     * such as gradients of parameters.  NULL: y(i) alone, as large as x(i). */
+    const uint64_t *back;
 } chain_problem;
 
-/* x(i) */
-uint64_t chain_size(const chain_problem *chain, uint32_t i);
+uint64_t chain_size(const chain_problem *chain, uint32_t i); /* x(i) */
+uint64_t chain_back(const chain_problem *chain, uint32_t i); /* y(i) */
 /* Time of one step that keeps everything: each stage saves, each runs backward. */
 uint64_t chain_base_time(const chain_problem *chain);
 
@@ -54,7 +57,7 @@ typedef enum chain_kind {
     CHAIN_FORWARD,  /* run the stage, save nothing, let go of its input ("F_null") */
     CHAIN_KEEP,     /* run the stage, save nothing, keep its input ("F_ck") */
     CHAIN_SAVE,     /* run the stage by an option, keep its input and xbar ("F_all") */
-    CHAIN_BACKWARD, /* run its backward pass, let go of xbar, input and y(i+1) */
+    CHAIN_BACKWARD, /* run its backward pass: y(i) for xbar, input and y(i+1) */
 } chain_kind;
 
 typedef struct chain_action {

@@ -9,6 +9,11 @@ uint64_t chain_size(const chain_problem *chain, uint32_t i)
     return i ? chain->stages[i - 1].out : chain->in;
 }
 
+uint64_t chain_back(const chain_problem *chain, uint32_t i)
+{
+    return chain->back ? chain->back[i] : chain_size(chain, i);
+}
+
 uint64_t chain_base_time(const chain_problem *chain)
 {
     uint64_t time = 0;

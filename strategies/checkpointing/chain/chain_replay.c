@@ -65,11 +65,11 @@ static const char *backward(machine *m, const chain_action *a)
     const chain_option *option = &stage->options[a->option];
     hold(m, 0, option->backward_tmp);
     m->time += option->backward_time;
-    m->live -= option->saved + stage->out;
+    m->live -= option->saved + chain_back(m->chain, m->back);
     m->saved[a->stage] = MR_NONE;
     let_go(m, a->stage);
     m->back = a->stage;
-    hold(m, chain_size(m->chain, m->back), 0);
+    hold(m, chain_back(m->chain, m->back), 0);
     return NULL;
 }
 
@@ -94,7 +94,7 @@ chain_outcome chain_replay(mr_ctx *ctx, const chain_problem *chain, const chain_
     for (uint32_t i = 0; i <= chain->n; i++) m.saved[i] = MR_NONE;
     m.held[0] = true;
     hold(&m, chain->in, 0);
-    if (chain->n) hold(&m, chain_size(chain, chain->n), 0); /* y(n) */
+    if (chain->n) hold(&m, chain_back(chain, chain->n), 0); /* y(n) */
     chain_outcome out = {.wrong_at = MR_NONE};
     for (uint32_t i = 0; i < plan->n && !out.wrong; i++) {
         out.wrong = carry_out(&m, &plan->at[i]);

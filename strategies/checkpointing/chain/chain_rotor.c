@@ -31,10 +31,10 @@ struct chain_table {
     const chain_problem *chain;
     uint64_t slot; /* bytes */
     uint32_t n, slots;
-    uint64_t *x, *tmp; /* n + 1 and n */
-    sized **options;   /* per stage */
-    uint64_t *until;   /* time of stages 0 ... i-1 that save nothing */
-    cell *cells;       /* (i,j), i <= j, by row */
+    uint64_t *x, *y, *tmp; /* n + 1 and n */
+    sized **options;       /* per stage */
+    uint64_t *until;       /* time of stages 0 ... i-1 that save nothing */
+    cell *cells;           /* (i,j), i <= j, by row */
 };
 
 static cell *cell_of(const chain_table *t, uint32_t i, uint32_t j)
@@ -73,14 +73,17 @@ static uint64_t need_forward(const chain_table *t, uint32_t i, uint32_t j, uint3
 {
     const uint32_t s = k - 1;
     const uint64_t input = s == i ? 0 : t->x[s];
-    return larger(before, t->x[j + 1] + input + t->x[s + 1] + t->tmp[s]);
+    return larger(before, t->y[j + 1] + input + t->x[s + 1] + t->tmp[s]);
 }
 
+/* What y(i) needs is asked for by whoever reads it; nobody reads y(0), which takes x(0)'s
+ * place. */
 static uint64_t need_save(const chain_table *t, uint32_t i, uint32_t j, uint32_t o)
 {
     const sized *option = &t->options[i][o];
-    return larger(t->x[j + 1] + option->saved + option->forward_tmp,
-                  t->x[i + 1] + option->saved + option->backward_tmp);
+    const uint64_t left = !i && t->y[0] > t->x[0] ? t->y[0] - t->x[0] : 0;
+    return larger(left, larger(t->y[j + 1] + option->saved + option->forward_tmp,
+                               t->y[i + 1] + option->saved + option->backward_tmp));
 }
 
 static uint64_t time_save(const chain_table *t, uint32_t i, uint32_t o)
@@ -124,10 +127,14 @@ static void round_sizes(mr_ctx *ctx, chain_table *t)
 {
     const chain_problem *chain = t->chain;
     t->x = MR_NEW_N(ctx, uint64_t, t->n + 1);
+    t->y = MR_NEW_N(ctx, uint64_t, t->n + 1);
     t->tmp = MR_NEW_N(ctx, uint64_t, t->n);
     t->until = MR_NEW_N(ctx, uint64_t, t->n + 1);
     t->options = MR_NEW_N(ctx, sized *, t->n);
-    for (uint32_t i = 0; i <= t->n; i++) t->x[i] = slots_of(t, chain_size(chain, i));
+    for (uint32_t i = 0; i <= t->n; i++) {
+        t->x[i] = slots_of(t, chain_size(chain, i));
+        t->y[i] = slots_of(t, chain_back(chain, i));
+    }
     for (uint32_t i = 0; i < t->n; i++) {
         const chain_stage *stage = &chain->stages[i];
         t->tmp[i] = slots_of(t, stage->tmp);

@@ -1,4 +1,4 @@
-/* knapsack -- greedy, by a table, and by halves: see knapsack.h. */
+/* knapsack_solve -- greedy, by a table, and by halves: see knapsack.h. */
 #include "knapsack.h"
 
 #include <math.h>
