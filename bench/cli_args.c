@@ -160,7 +160,8 @@ mr_status mr_args_parse(mr_ctx *ctx, const mr_command *command, int argc, char *
                      .format = "table",
                      .jobs = processors(),
                      .ends = "exclusive",
-                     .top = 10};
+                     .top = 10,
+                     .at = "peak"};
     reader r = {ctx, command, argv, argc, 0, out};
     bool words_only = false;
     while (r.at < argc) {

@@ -1,106 +1,10 @@
 /* info -- what a recording holds, when its memory peaks and who takes it, and what it lacks. */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
-#include "report.h"
+#include "info.h"
 
-/* ---- what it holds ----------------------------------------------------------------------- */
-
-static void put_about(const mr_trace *trace, mr_sink *sink)
-{
-    for (int i = 0; i < MR_ABOUT_N; i++)
-        if (trace->about[i])
-            mr_sink_print(sink, "  %-18s %s\n", mr_about_name((mr_about)i),
-                          *trace->about[i] ? trace->about[i] : "defaults");
-}
-
-static uint32_t count_events(const mr_trace *trace, mr_event_kind kind)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < trace->events.n; i++) n += trace->events.at[i].kind == kind;
-    return n;
-}
-
-static void put_events(mr_ctx *ctx, const mr_trace *trace, mr_sink *sink)
-{
-    static const struct {
-        mr_event_kind kind;
-        const char *one, *many;
-    } kinds[] = {
-        {MR_RUN, "op", "ops"},      {MR_ALLOC, "allocation", "allocations"},
-        {MR_FREE, "free", "frees"}, {MR_DONE, "deferred free done", "deferred frees done"},
-        {MR_DROP, "drop", "drops"}, {MR_FLUSH, "empty_cache", "empty_cache"},
-        {MR_MARK, "mark", "marks"}};
-    mr_sink_print(sink, "  %-18s %" PRIu32, "events", trace->events.n);
-    const char *between = " (";
-    for (size_t k = 0; k < MR_COUNT(kinds); k++) {
-        const uint32_t n = count_events(trace, kinds[k].kind);
-        if (!n) continue;
-        mr_sink_print(sink, "%s%s", between,
-                      mr_show_count(ctx, n, kinds[k].one, kinds[k].many));
-        between = ", ";
-    }
-    mr_sink_print(sink, "%s", trace->events.n ? ")" : "");
-    if (trace->times.n)
-        mr_sink_print(sink, " over %s", mr_show_ns(ctx, trace->times.at[trace->times.n - 1]));
-    mr_sink_print(sink, "\n");
-}
-
-static void put_numbers(const char *name, const uint64_t *at, uint32_t n, mr_sink *sink)
-{
-    enum { MOST = 12 };
-    mr_sink_print(sink, "  %-18s %" PRIu32 ":", name, n);
-    for (uint32_t i = 0; i < n && i < MOST; i++)
-        mr_sink_print(sink, "%s%" PRIu64, i ? ", " : " ", at[i]);
-    mr_sink_print(sink, "%s\n", n > MOST ? ", ..." : "");
-}
-
-static void put_contents(mr_ctx *ctx, const mr_scene *scene, mr_sink *sink)
-{
-    const mr_trace *t = &scene->trace;
-    mr_sink_print(sink, "%s: %s\n", t->name,
-                  t->has & MR_HAS_DATAFLOW ? "an operator trace" : "an allocation trace");
-    put_about(t, sink);
-    put_events(ctx, t, sink);
-    mr_sink_print(sink, "  %-18s %s", "storages", mr_printf(ctx, "%" PRIu32, t->storages.n));
-    if (t->tensors.n)
-        mr_sink_print(sink, ", %s", mr_show_count(ctx, t->tensors.n, "tensor", "tensors"));
-    mr_sink_print(sink, "\n");
-    if (t->streams.n > 1) put_numbers("streams", t->streams.at, t->streams.n, sink);
-    if (t->pools.n > 1) put_numbers("private pools", t->pools.at + 1, t->pools.n - 1, sink);
-    mr_sink_print(sink, "\n");
-}
-
-/* ---- the peak ---------------------------------------------------------------------------- */
-
-typedef struct live_set { /* what is live just after an event */
-    bool *live;
-    uint64_t bytes;
-    uint32_t n;
-} live_set;
-
-static live_set live_after(mr_ctx *ctx, const mr_schedule *schedule, uint32_t events)
-{
-    const mr_trace *trace = schedule->trace;
-    live_set set = {.live = MR_NEW_N(ctx, bool, trace->storages.n)};
-    for (uint32_t s = 0; s < trace->storages.n; s++)
-        set.live[s] =
-            trace->storages.at[s].before && trace->storages.at[s].device == schedule->device;
-    for (uint32_t i = 0; i < events; i++) {
-        const mr_event e = schedule->events.at[i];
-        if (e.kind > MR_DONE) continue;
-        const mr_storage *s = &trace->storages.at[e.id];
-        if (e.kind == MR_ALLOC) set.live[e.id] = !s->refused;
-        else if (e.kind == MR_DONE || !s->deferred) set.live[e.id] = false;
-    }
-    for (uint32_t s = 0; s < trace->storages.n; s++) {
-        set.n += set.live[s];
-        set.bytes += set.live[s] ? trace->storages.at[s].bytes : 0;
-    }
-    return set;
-}
+/* ---- the moment -------------------------------------------------------------------------- */
 
 /* "step 1, backward": the marks that are open at an event. */
 static const char *open_marks(mr_ctx *ctx, const mr_schedule *schedule, uint32_t event)
@@ -121,114 +25,87 @@ static const char *open_marks(mr_ctx *ctx, const mr_schedule *schedule, uint32_t
     return text;
 }
 
-static void put_peak(mr_ctx *ctx, const mr_schedule *schedule, const mr_history *history,
-                     uint64_t peak, uint32_t at, mr_sink *sink)
+/* " at event 28 (3.00 us), in step 1, backward" */
+static void put_place(mr_ctx *ctx, const mr_state *state, mr_sink *sink)
 {
-    const mr_trace *trace = schedule->trace;
+    const mr_schedule *schedule = &state->schedule;
+    const uint32_t at = state->when.events ? state->when.events - 1 : 0;
     const uint32_t event = mr_recorded_event(schedule, at);
     const char *marks = open_marks(ctx, schedule, at);
-    mr_sink_print(sink, "  %-18s %s at event %" PRIu32, "peak requested",
-                  mr_show_bytes(ctx, peak), event);
-    if (trace->times.n) mr_sink_print(sink, " (%s)", mr_show_ns(ctx, trace->times.at[event]));
+    mr_sink_print(sink, " at event %" PRIu32, event);
+    if (schedule->trace->times.n)
+        mr_sink_print(sink, " (%s)", mr_show_ns(ctx, schedule->trace->times.at[event]));
     if (*marks) mr_sink_print(sink, ", in %s", marks);
     mr_sink_print(sink, "\n");
-    if (history && history->wrapped)
+}
+
+static uint32_t next_op(const mr_schedule *schedule, uint32_t event)
+{
+    while (event < schedule->events.n && schedule->events.at[event].kind != MR_RUN) event++;
+    return event < schedule->events.n ? schedule->events.at[event].id : MR_NONE;
+}
+
+/* The request behind which most was live. */
+static void put_cause(mr_ctx *ctx, const mr_state *state, mr_sink *sink)
+{
+    const mr_schedule *schedule = &state->schedule;
+    const mr_trace *trace = schedule->trace;
+    if (!state->when.events) return;
+    const mr_event event = schedule->events.at[state->when.events - 1];
+    if (event.kind != MR_ALLOC) return;
+    const uint32_t op = next_op(schedule, state->when.events);
+    const bool made = op != MR_NONE && state->ledger.maker[event.id] == op;
+    const bool asked = trace->storages.at[event.id].stack != MR_NONE;
+    mr_sink_print(sink, "  %-18s %s", "raised by",
+                  mr_show_bytes(ctx, trace->storages.at[event.id].bytes));
+    if (made) mr_sink_print(sink, " for %s", mr_show_op(ctx, trace, op));
+    else if (asked) mr_sink_print(sink, " for %s", mr_show_maker(ctx, state->makers, event.id));
+    if (made && *trace->ops.at[op].module)
+        mr_sink_print(sink, " in %s", trace->ops.at[op].module);
+    mr_sink_print(sink, "\n");
+}
+
+static void put_moment(mr_ctx *ctx, const mr_state *state, const mr_history *history,
+                       mr_sink *sink)
+{
+    const bool peak = strcmp(state->when.title, "at the peak") == 0;
+    mr_sink_print(sink, "  %-18s %s", peak ? "peak requested" : "live",
+                  mr_show_bytes(ctx, state->ledger.live.bytes));
+    if (!peak) mr_sink_print(sink, " %s,", state->when.title);
+    put_place(ctx, state, sink);
+    if (peak && history && history->wrapped)
         mr_sink_print(sink, "  %-18s at least this: the recording lost its beginning\n", "");
+    put_cause(ctx, state, sink);
 }
 
 static void put_ends(mr_ctx *ctx, const mr_schedule *schedule, mr_sink *sink)
 {
-    const live_set before = live_after(ctx, schedule, 0);
-    const live_set after = live_after(ctx, schedule, schedule->events.n);
+    const mr_live before = mr_live_after(ctx, schedule, 0);
+    const mr_live after = mr_live_after(ctx, schedule, schedule->events.n);
     mr_sink_print(sink, "  %-18s %s in %s\n", "live before", mr_show_bytes(ctx, before.bytes),
                   mr_show_count(ctx, before.n, "storage", "storages"));
     mr_sink_print(sink, "  %-18s %s in %s\n", "live after", mr_show_bytes(ctx, after.bytes),
                   mr_show_count(ctx, after.n, "storage", "storages"));
 }
 
-/* ---- who takes it ------------------------------------------------------------------------ */
-
-typedef struct share {
-    const char *who;
-    mr_role role;
-    uint64_t bytes;
-    uint32_t n;
-} share;
-
-typedef MR_VEC(share) shares;
-
-static int by_name(const void *a, const void *b)
+static void put_work(mr_ctx *ctx, const mr_state *state, mr_sink *sink)
 {
-    const share *x = a, *y = b;
-    if (x->role != y->role) return x->role < y->role ? -1 : 1;
-    return strcmp(x->who, y->who);
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-    const share *x = a, *y = b;
-    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
-    return by_name(a, b);
-}
-
-/* Adds up those of the same name and role; the largest first. */
-static void merge(shares *list)
-{
-    if (!list->n) return;
-    qsort(list->at, list->n, sizeof *list->at, by_name);
-    uint32_t kept = 0;
-    for (uint32_t i = 1; i < list->n; i++) {
-        if (by_name(&list->at[kept], &list->at[i]) != 0) {
-            list->at[++kept] = list->at[i];
-            continue;
-        }
-        list->at[kept].bytes += list->at[i].bytes;
-        list->at[kept].n += list->at[i].n;
-    }
-    list->n = kept + 1;
-    qsort(list->at, list->n, sizeof *list->at, by_bytes);
-}
-
-static void put_shares(mr_ctx *ctx, const shares *list, uint32_t most, uint64_t whole,
-                       const char *what, bool roles, mr_sink *sink)
-{
-    const char *const headings[] = {what, "storages", "bytes", "share", "role"};
-    static const bool left[] = {true, false, false, false, true};
-    mr_table table = {roles ? 5 : 4, headings, left, {0}};
-    for (uint32_t i = 0; i < list->n && i < most; i++) {
-        const share *s = &list->at[i];
-        MR_PUSH(ctx, &table.cells, s->who);
-        MR_PUSH(ctx, &table.cells, mr_printf(ctx, "%" PRIu32, s->n));
-        MR_PUSH(ctx, &table.cells, mr_show_bytes(ctx, s->bytes));
-        MR_PUSH(ctx, &table.cells,
-                mr_printf(ctx, "%.1f%%", whole ? 100 * (double)s->bytes / (double)whole : 0));
-        if (roles) MR_PUSH(ctx, &table.cells, mr_role_name(s->role));
-    }
-    mr_sink_print(sink, "\n");
-    mr_table_text(ctx, &table, "  ", sink);
-    if (list->n > most) mr_sink_print(sink, "  and %" PRIu32 " more\n", list->n - most);
-}
-
-static void put_takers(mr_ctx *ctx, const mr_schedule *schedule, const live_set *set,
-                       const mr_makers *makers, uint32_t most, mr_sink *sink)
-{
-    const mr_trace *trace = schedule->trace;
-    shares by_role = {0}, by_maker = {0};
-    bool roles = false;
-    for (uint32_t s = 0; s < trace->storages.n; s++) {
-        if (!set->live[s]) continue;
-        const mr_storage *storage = &trace->storages.at[s];
-        const mr_role role = (mr_role)storage->role;
-        roles |= role != MR_ROLE_unknown;
-        MR_PUSH(ctx, &by_role, (share){mr_role_plural(role), role, storage->bytes, 1});
-        MR_PUSH(ctx, &by_maker,
-                (share){mr_show_maker(ctx, makers, s), role, storage->bytes, 1});
-    }
-    merge(&by_role);
-    merge(&by_maker);
-    if (roles)
-        put_shares(ctx, &by_role, MR_ROLE_N, set->bytes, "live at the peak", false, sink);
-    put_shares(ctx, &by_maker, most, set->bytes, "largest at the peak, made by", roles, sink);
+    const mr_when *when = &state->when;
+    const mr_cost c = mr_account_modules(ctx, &state->ledger).at[0].all;
+    const char *text = mr_show_count(ctx, c.ops, "op", "ops");
+    if (!state->schedule.trace->ops.n) return;
+    if (c.ns) text = mr_printf(ctx, "%s, %s", text, mr_show_ns(ctx, c.ns));
+    if (c.flops)
+        text = mr_printf(ctx, "%s, %s%sFLOP", text, mr_show_work(ctx, c.flops),
+                         c.flops < 1000 ? " " : "");
+    if (c.read + c.written)
+        text = mr_printf(ctx, "%s, %s read and written", text,
+                         mr_show_bytes(ctx, c.read + c.written));
+    if (c.saved)
+        text = mr_printf(ctx, "%s, %s saved for backward", text, mr_show_bytes(ctx, c.saved));
+    const char *head =
+        when->step_name ? mr_printf(ctx, "work of step %s", when->step_name) : "work";
+    mr_sink_print(sink, "  %-18s %s\n", head, mr_fold(ctx, text, 21));
 }
 
 /* ---- what the allocator did -------------------------------------------------------------- */
@@ -255,24 +132,50 @@ static void put_history(mr_ctx *ctx, const mr_history *h, mr_sink *sink)
                       h->capacity_low, mr_show_bytes(ctx, h->capacity_high), h->capacity_high);
 }
 
-static mr_status put_device(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
-                            const mr_makers *makers, uint32_t device, mr_sink *sink)
+/* ---- one device -------------------------------------------------------------------------- */
+
+static mr_status look(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
+                      const mr_makers *makers, uint32_t device, mr_state *out)
 {
-    const mr_history *history = mr_trace_history(&scene->trace, device);
-    mr_schedule schedule;
-    uint32_t at;
-    MR_TRY(mr_schedule_make(ctx, &scene->trace, device, &schedule));
-    const uint64_t peak = mr_schedule_peak(&schedule, &at);
-    mr_sink_print(sink, "device %" PRIu32 "\n", device);
-    put_peak(ctx, &schedule, history, peak, at, sink);
-    put_ends(ctx, &schedule, sink);
-    if (history) put_history(ctx, history, sink);
-    live_set set = live_after(ctx, &schedule, schedule.events.n ? at + 1 : 0);
-    if (set.bytes != peak)
-        set = live_after(ctx, &schedule, 0); /* nothing rose above the start */
-    put_takers(ctx, &schedule, &set, makers, (uint32_t)args->top, sink);
-    mr_sink_print(sink, "\n");
+    *out = (mr_state){.scene = scene, .makers = makers};
+    MR_TRY(mr_schedule_make(ctx, &scene->trace, device, &out->schedule));
+    MR_TRY(mr_when_find(ctx, &out->schedule, args->at, &out->when));
+    out->ledger = mr_ledger_make(ctx, &out->schedule, out->when.step, out->when.events);
     return MR_OK;
+}
+
+static mr_status put_list(mr_ctx *ctx, const mr_state *state, const char *name,
+                          const char *title, mr_extent extent, mr_sink *sink)
+{
+    mr_list list;
+    MR_TRY(mr_list_make(ctx, state, name, extent, &list));
+    list.title = title;
+    mr_sink_print(sink, "\n");
+    mr_list_write(ctx, &list, "table", NULL, sink);
+    return MR_OK;
+}
+
+/* A page about one device. */
+static mr_status put_page(mr_ctx *ctx, const mr_args *args, const mr_state *state,
+                          mr_sink *sink)
+{
+    const mr_trace *trace = state->schedule.trace;
+    const mr_history *history = mr_trace_history(trace, state->schedule.device);
+    const mr_extent few = {(uint32_t)args->rows, (uint32_t)args->depth, 10};
+    mr_sink_print(sink, "\ndevice %" PRIu32 "\n", state->schedule.device);
+    put_moment(ctx, state, history, sink);
+    put_ends(ctx, &state->schedule, sink);
+    put_work(ctx, state, sink);
+    if (history) put_history(ctx, history, sink);
+    const char *title = state->when.title;
+    if (mr_knows_roles(trace))
+        MR_TRY(
+            put_list(ctx, state, "role", mr_printf(ctx, "live %s, by role", title), few, sink));
+    if (mr_knows_modules(trace))
+        MR_TRY(put_list(ctx, state, "module", mr_printf(ctx, "live %s, by module", title), few,
+                        sink));
+    return put_list(ctx, state, "maker", mr_printf(ctx, "largest %s, made by", title), few,
+                    sink);
 }
 
 /* Of a device that only keeps what it had. */
@@ -293,50 +196,61 @@ static void put_idle(mr_ctx *ctx, const mr_scene *scene, mr_sink *sink)
             bytes += trace->storages.at[s].bytes;
             storages++;
         }
-        mr_sink_print(sink, "device %" PRIu32 "\n  %-18s %s in %s, all the time\n\n", devices[i],
-                      "live", mr_show_bytes(ctx, bytes),
+        mr_sink_print(sink, "\ndevice %" PRIu32 "\n  %-18s %s in %s, all the time\n",
+                      devices[i], "live", mr_show_bytes(ctx, bytes),
                       mr_show_count(ctx, storages, "storage", "storages"));
     }
 }
 
-/* ---- what it lacks ----------------------------------------------------------------------- */
-
-/* What PyTorch would record, and how, is of use to those who recorded with PyTorch. */
-static void put_lacks(mr_ctx *ctx, const mr_trace *trace, mr_sink *sink)
+static mr_status put_pages(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
+                           const mr_makers *makers, mr_sink *sink)
 {
-    const char *framework = trace->about[MR_ABOUT_framework];
-    const bool pytorch = framework && strcmp(framework, "pytorch") == 0;
-    const struct {
-        bool missing;
-        const char *what, *how;
-    } lacks[] = {
-        {!(trace->has & MR_HAS_DATAFLOW),
-         "ops and their tensors, which rewrites such as "
-         "checkpointing work on; placements can be compared",
-         ""},
-        {!(trace->has & MR_HAS_HISTORY), "what the allocator did, which check needs",
-         ": torch.cuda.memory._record_memory_history() before the steps, "
-         "torch.cuda.memory._dump_snapshot(\"step.pickle\") after them"},
-        {!trace->stacks.n && !trace->ops.n, "who asked for memory",
-         ": torch.cuda.memory._record_memory_history(stacks=\"python\")"},
-        {pytorch && !trace->about[MR_ABOUT_framework_version], "the release of PyTorch",
-         ": predictions are those of the newest unless a spec names another, as in "
-         "pytorch:version=2.4"},
-        {pytorch && !trace->about[MR_ABOUT_allocator], "the settings of the allocator",
-         ": PyTorch's defaults are assumed; --alloc-conf gives others"},
-        {!trace->times.n && !(trace->has & MR_HAS_TIMES), "times", ""},
-    };
-    bool any = false;
-    for (size_t i = 0; i < MR_COUNT(lacks); i++) {
-        if (!lacks[i].missing) continue;
-        if (!any) mr_sink_print(sink, "not recorded\n");
-        any = true;
-        const char *text = mr_printf(ctx, "%s%s", lacks[i].what, pytorch ? lacks[i].how : "");
-        mr_sink_print(sink, "  - %s\n", mr_fold(ctx, text, 4));
+    mr_report_contents(ctx, &scene->trace, sink);
+    for (uint32_t i = 0; i < scene->cuda_device_count; i++) {
+        mr_state state;
+        MR_TRY(look(ctx, args, scene, makers, scene->cuda_devices[i], &state));
+        MR_TRY(put_page(ctx, args, &state, sink));
     }
-    if (trace->notes.n) mr_sink_print(sink, "%snotes\n", any ? "\n" : "");
-    for (uint32_t i = 0; i < trace->notes.n; i++)
-        mr_sink_print(sink, "  - %s\n", mr_fold(ctx, trace->notes.at[i], 4));
+    if (args->cuda_device == MR_NONE) put_idle(ctx, scene, sink);
+    mr_report_lacks(ctx, &scene->trace, sink);
+    return MR_OK;
+}
+
+/* ---- one list ---------------------------------------------------------------------------- */
+
+static void put_head(mr_ctx *ctx, const mr_args *args, const mr_state *state, mr_sink *sink)
+{
+    const mr_scene *scene = state->scene;
+    mr_sink_print(sink, "%s", scene->trace.name);
+    if (scene->cuda_device_count > 1 || state->schedule.device)
+        mr_sink_print(sink, ", device %" PRIu32, state->schedule.device);
+    mr_sink_print(sink, ", by %s: %s live %s", args->by,
+                  mr_show_bytes(ctx, state->ledger.live.bytes), state->when.title);
+    if (state->when.step_name) mr_sink_print(sink, ", work of step %s", state->when.step_name);
+    mr_sink_print(sink, "\n\n");
+}
+
+static mr_status put_lists(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
+                           const mr_makers *makers, mr_sink *sink)
+{
+    const bool people = strcmp(args->format, "table") == 0 || strcmp(args->format, "md") == 0;
+    const uint32_t page = strcmp(args->by, "module") == 0 ? 60 : 20;
+    const mr_extent extent = {(uint32_t)args->rows, (uint32_t)args->depth,
+                              people ? page : UINT32_MAX};
+    for (uint32_t i = 0; i < scene->cuda_device_count; i++) {
+        mr_state state;
+        mr_list list;
+        MR_TRY(look(ctx, args, scene, makers, scene->cuda_devices[i], &state));
+        MR_TRY(mr_list_make(ctx, &state, args->by, extent, &list));
+        const uint32_t event = state.when.events ? state.when.events - 1 : 0;
+        const mr_list_origin origin = {scene->trace.name, state.schedule.device,
+                                       mr_recorded_event(&state.schedule, event), i == 0,
+                                       i + 1 == scene->cuda_device_count};
+        if (people && i) mr_sink_print(sink, "\n");
+        if (people) put_head(ctx, args, &state, sink);
+        mr_list_write(ctx, &list, args->format, &origin, sink);
+    }
+    return MR_OK;
 }
 
 /* ---- the command ------------------------------------------------------------------------- */
@@ -344,21 +258,30 @@ static void put_lacks(mr_ctx *ctx, const mr_trace *trace, mr_sink *sink)
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 {
     (void)answer;
+    mr_args chosen = *args;
     mr_scene scene;
     mr_sink *sink;
     MR_TRY(mr_scene_read(ctx, args, &scene));
-    MR_TRY(mr_sink_open(ctx, "-", &sink));
-    put_contents(ctx, &scene, sink);
     const mr_makers *makers = mr_makers_new(ctx, &scene.trace);
-    for (uint32_t i = 0; i < scene.cuda_device_count; i++)
-        MR_TRY(put_device(ctx, args, &scene, makers, scene.cuda_devices[i], sink));
-    if (args->cuda_device == MR_NONE) put_idle(ctx, &scene, sink);
-    put_lacks(ctx, &scene.trace, sink);
+    const bool page = !args->by && strcmp(args->format, "table") == 0;
+    if (!args->by) chosen.by = mr_knows_roles(&scene.trace) ? "role" : "maker";
+    MR_TRY(mr_sink_open(ctx, args->output ? args->output : "-", &sink));
+    const mr_status status = page ? put_pages(ctx, &chosen, &scene, makers, sink)
+                                  : put_lists(ctx, &chosen, &scene, makers, sink);
+    MR_TRY(status);
     return mr_sink_commit(sink);
 }
 
 static const mr_option options[] = {
-    MR_OPTION("top", 0, NUMBER, top, 1, 10000, "N", "how many of the largest to show (10)"),
+    MR_OPTION("by", 'b', CHOICE, by, 0, 0, MR_LIST_NAMES,
+              "one list in full instead of a page of all"),
+    MR_OPTION("at", 0, TEXT, at, 0, 0, "WHEN", "the moment to look at (peak)"),
+    MR_OPTION("depth", 0, NUMBER, depth, 1, 64, "N",
+              "modules and layers: how deep to go into the tree"),
+    MR_OPTION("top", 0, NUMBER, rows, 1, 1000000, "N", "show that many rows of a list"),
+    MR_OPTION("format", 'f', CHOICE, format, 0, 0, "table|csv|json|md",
+              "how to print a list (table)"),
+    MR_OPTION("output", 'o', TEXT, output, 0, 0, "FILE", "write there instead of printing"),
     MR_OPTION_CUDA_DEVICE,
     MR_OPTION_CUT,
     MR_OPTIONS_READING,
@@ -370,6 +293,20 @@ const mr_command mr_command_info = {
     .usage = "FILE",
     .summary = "shows what a recording holds, when its memory peaks, who takes it, and what is "
                "missing",
+    .more =
+        "--by  role     parameters, gradients, optimizer state, activations, ...\n"
+        "      module   the tree of modules: parameters, bytes saved for the backward pass, "
+        "work\n"
+        "      op       kinds of ops: how many, work, bytes they move, make and save\n"
+        "      layer    each call of a layer, such as blocks.7: bytes it saves, by sample too\n"
+        "      maker    who asked for memory; layers of a stack count together\n"
+        "      tensor   the largest, with the ops that made, last read and saved them\n"
+        "--at  peak     when most is live; start and end of the recording\n"
+        "      2        the peak of step 2\n"
+        "      op:123   just after op 123, whose inputs still live; event:456 after that "
+        "event\n"
+        "      forward-end, backward-begin, 2:forward-end   where a phase ends or begins\n"
+        "Ops, work and saved bytes are those of the step that the moment lies in.",
     .options = options,
     .words_min = 1,
     .words_max = 1,

@@ -30,6 +30,8 @@ typedef struct mr_args {
     uint64_t top;             /* length of lists */
     const char *axis;         /* events, time; NULL: what suits the recording */
     const char *colour;       /* size, role, stack, stream; NULL: likewise */
+    const char *by, *at;      /* info: which list, NULL: a page of all; and at which moment */
+    uint64_t rows, depth;     /* info: how much of it; 0: what suits */
 } mr_args;
 
 typedef enum mr_option_type {
