@@ -12,7 +12,10 @@
  * A tensor is dropped with its last name.  Constants before the first call are live before the
  * step; a later one, mostly a number that was wrapped, is made by an op named "constant" that
  * takes no time.  MUTATE works in place here, as it did in the recorded run; that simrd copies
- * is part of its model and not of the log.
+ * is part of its model and not of the log.  Where other names stand for the changed tensor, the
+ * changed name becomes that of a new one on the same storage, which the op returns: simrd's
+ * copies part there.  Tensors that have names at the end stand in the order in which simrd looks
+ * at them, that of their first names.
  *
  * Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021.
  */
@@ -39,6 +42,9 @@ typedef struct reader {
     const json_t *line;
     mr_names names, op_names;
     MR_VEC(uint32_t) tensor_of; /* by name; MR_NONE: the name stands for nothing now */
+    MR_VEC(uint32_t) stood_for; /* by name: the same, or what it stood for when released */
+    MR_VEC(uint32_t) change;    /* by name: how often that tensor had been changed */
+    MR_VEC(uint32_t) changes;   /* by tensor: how often it has been changed */
     MR_VEC(uint32_t) named;     /* by tensor: how many names stand for it */
     mr_phase phase;
     bool started;
@@ -98,7 +104,10 @@ static mr_status get_list(const reader *r, const char *key, const json_t **out)
 static uint32_t number_of_name(reader *r, const char *text)
 {
     const uint32_t name = mr_names_add(r->ctx, &r->names, text, strlen(text));
-    if (name == r->tensor_of.n) MR_PUSH(r->ctx, &r->tensor_of, MR_NONE);
+    if (name < r->tensor_of.n) return name;
+    MR_PUSH(r->ctx, &r->tensor_of, MR_NONE);
+    MR_PUSH(r->ctx, &r->stood_for, MR_NONE);
+    MR_PUSH(r->ctx, &r->change, 0);
     return name;
 }
 
@@ -130,7 +139,8 @@ static void happen(reader *r, mr_event_kind kind, uint32_t id)
 
 static void give_name(reader *r, uint32_t name, uint32_t tensor)
 {
-    r->tensor_of.at[name] = tensor;
+    r->tensor_of.at[name] = r->stood_for.at[name] = tensor;
+    r->change.at[name] = r->changes.at[tensor];
     r->named.at[tensor]++;
 }
 
@@ -165,6 +175,7 @@ static uint32_t new_tensor(reader *r, uint32_t name, uint32_t storage, uint64_t 
                         .storage = storage,
                         .bytes = bytes < whole ? bytes : whole});
     MR_PUSH(r->ctx, &r->named, 0);
+    MR_PUSH(r->ctx, &r->changes, 0);
     give_name(r, name, r->trace->tensors.n - 1);
     return r->trace->tensors.n - 1;
 }
@@ -255,10 +266,23 @@ static mr_status end_result(reader *r)
     return MR_OK;
 }
 
+/* Other names go on standing for what the tensor was, and so do released ones. */
+static void part_names(reader *r, mr_op *op, const char *text)
+{
+    const uint32_t name = number_of_name(r, text), old = r->tensor_of.at[name];
+    const mr_tensor tensor = r->trace->tensors.at[old];
+    if (r->named.at[old] == 1) {
+        r->change.at[name] = ++r->changes.at[old];
+        return;
+    }
+    take_name(r, name);
+    op->out.at[op->out.n++] = new_tensor(r, name, tensor.storage, tensor.bytes);
+}
+
 static mr_status read_mutate(reader *r)
 {
     const char *name;
-    const json_t *list;
+    const json_t *list, *args = json_object_get(r->line, "ARGS");
     MR_TRY(get_text(r, "NAME", &name));
     MR_TRY(get_list(r, "MUTATE", &list));
     const uint32_t o = new_op(r, name);
@@ -266,6 +290,7 @@ static mr_status read_mutate(reader *r)
     MR_TRY(get_args(r, &op->in));
     MR_TRY(get_number(r, "TIME", &op->ns));
     op->mutates = (mr_ids){MR_NEW_N(r->ctx, uint32_t, json_array_size(list)), 0};
+    op->out = (mr_ids){MR_NEW_N(r->ctx, uint32_t, json_array_size(list)), 0};
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *index = json_array_get(list, i);
         const json_int_t arg = json_integer_value(index);
@@ -274,6 +299,10 @@ static mr_status read_mutate(reader *r)
                                      "MUTATE holds something else, expected numbers below %u",
                                      op->in.n));
         op->mutates.at[op->mutates.n++] = op->in.at[arg];
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const size_t arg = (size_t)json_integer_value(json_array_get(list, i));
+        part_names(r, op, json_string_value(json_array_get(args, arg)));
     }
     happen(r, MR_RUN, o);
     return MR_OK;
@@ -405,6 +434,56 @@ static mr_status read_line(reader *r)
     return status;
 }
 
+/* ---- the end ------------------------------------------------------------------------------ */
+
+static void renumber(mr_ids *ids, const uint32_t *number)
+{
+    for (uint32_t i = 0; i < ids->n; i++) ids->at[i] = number[ids->at[i]];
+}
+
+/* Tensors that have a name now, in the order of the first names that led to them. */
+static mr_ids find_held(reader *r)
+{
+    bool *seen = MR_NEW_N(r->ctx, bool, r->trace->tensors.n);
+    mr_ids held = {MR_NEW_N(r->ctx, uint32_t, r->trace->tensors.n), 0};
+    for (uint32_t name = 0; name < r->stood_for.n; name++) {
+        const uint32_t t = r->stood_for.at[name];
+        if (t == MR_NONE || !r->named.at[t] || seen[t]) continue;
+        if (r->change.at[name] != r->changes.at[t]) continue;
+        seen[t] = true;
+        held.at[held.n++] = t;
+    }
+    return held;
+}
+
+/* Held tensors exchange their numbers, so that these ascend in that order. */
+static void order_held(reader *r)
+{
+    mr_trace *trace = r->trace;
+    const mr_ids held = find_held(r);
+    const mr_tensor *old = trace->tensors.at;
+    mr_tensor *tensors = MR_NEW_N(r->ctx, mr_tensor, trace->tensors.n);
+    uint32_t *number = MR_NEW_N(r->ctx, uint32_t, trace->tensors.n), next = 0;
+    bool moved = false;
+    for (uint32_t t = 0; t < trace->tensors.n; t++) {
+        const uint32_t from = r->named.at[t] ? held.at[next++] : t;
+        number[from] = t;
+        tensors[t] = old[from];
+        moved |= from != t;
+    }
+    if (!moved) return;
+    trace->tensors.at = tensors;
+    trace->tensors.cap = trace->tensors.n;
+    for (uint32_t o = 0; o < trace->ops.n; o++) {
+        renumber(&trace->ops.at[o].in, number);
+        renumber(&trace->ops.at[o].out, number);
+        renumber(&trace->ops.at[o].mutates, number);
+    }
+    for (uint32_t e = 0; e < trace->events.n; e++)
+        if (trace->events.at[e].kind == MR_DROP)
+            trace->events.at[e].id = number[trace->events.at[e].id];
+}
+
 static mr_status finish(reader *r)
 {
     mr_trace *trace = r->trace;
@@ -414,6 +493,7 @@ static mr_status finish(reader *r)
     if (!r->started) return fail(r, "the log has no START, expected the annotation");
     for (uint32_t t = 0; t < trace->tensors.n; t++)
         if (r->named.at[t]) trace->storages.at[trace->tensors.at[t].storage].after = true;
+    order_held(r);
     trace->has = MR_HAS_DATAFLOW | MR_HAS_TIMES | MR_HAS_DROPS;
     if (r->phase == MR_BACKWARD) trace->has |= MR_HAS_PHASES;
     else

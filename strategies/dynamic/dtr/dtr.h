@@ -1,0 +1,151 @@
+/* dtr.h -- a step that runs under a budget of memory, as the simulator of the DTR paper runs it.
+ *
+ *     dtr_program   what would run: ops, tensors, storages and the ends of references, made
+ *                   once from a trace and shared by all runs
+ *     dtr_run       one execution of it under a budget: what is in memory, what was evicted
+ *
+ * A tensor belongs to one storage.  A storage is evicted as a whole and takes the values of all
+ * its tensors along; what is needed again is computed again, with all it needs.
+ */
+#ifndef DTR_H
+#define DTR_H
+
+#include "trace.h"
+
+/* ---- program ------------------------------------------------------------------------------ */
+
+typedef struct dtr_tensor {
+    uint32_t storage, op;
+    uint64_t bytes; /* that its op adds to memory for it: 0 for a view */
+    bool costs;     /* the first tensor of its op in its storage */
+} dtr_tensor;
+
+typedef struct dtr_storage {
+    uint64_t bytes;
+    uint32_t of;       /* storage of the trace */
+    uint32_t op;       /* that makes it */
+    bool constant;     /* never evicted */
+    mr_ids tensors;    /* as they come to be */
+    /* Without constants, each storage once, as the ops that tie them come to be. */
+    mr_ids parents, children;
+} dtr_storage;
+
+typedef struct dtr_tie {
+    uint32_t parent, child; /* storages */
+} dtr_tie;
+
+typedef struct dtr_op {
+    uint64_t ns;
+    uint64_t bytes;     /* of its fresh outputs */
+    uint64_t workspace; /* beside them, while it runs */
+    uint32_t of;        /* op of the trace; MR_NONE for what is there before it */
+    bool constant;
+    mr_ids in, out;     /* tensors */
+    uint32_t ties, ties_n; /* that come with it */
+} dtr_op;
+
+typedef enum dtr_step_kind {
+    DTR_RUN,     /* op */
+    DTR_RELEASE, /* storage: the last reference to it ends */
+    DTR_EVENT,   /* event of the trace that is neither */
+} dtr_step_kind;
+
+typedef struct dtr_step {
+    dtr_step_kind kind;
+    uint32_t id;
+} dtr_step;
+
+typedef struct dtr_program {
+    const mr_trace *trace;
+    MR_VEC(dtr_op) ops;
+    MR_VEC(dtr_tensor) tensors;
+    MR_VEC(dtr_storage) storages;
+    MR_VEC(dtr_tie) ties;
+    MR_VEC(dtr_step) steps;
+    MR_VEC(uint32_t) kept; /* tensors that must be there at the end, in this order */
+} dtr_program;
+
+/* Ops that change tensors make new ones instead (copy-on-write): as simrd does. */
+mr_status dtr_program_make(mr_ctx *ctx, const mr_trace *trace, dtr_program *out);
+
+/* Without a budget, when a storage goes with the last reference to it: most bytes at once. */
+uint64_t dtr_live_peak(const dtr_program *program);
+uint64_t dtr_compute_ns(const dtr_program *program); /* of all ops */
+
+/* ---- scores --------------------------------------------------------------------------------- */
+
+/* What evicting a storage is taken to cost, before its size and staleness divide it. */
+typedef enum dtr_cost {
+    DTR_COST_NONE,      /* 1 */
+    DTR_COST_LOCAL,     /* its own ops */
+    DTR_COST_CLASS,     /* and those of the classes of evicted storages next to it */
+    DTR_COST_ANCESTORS, /* and those of evicted storages that must be made before it */
+    DTR_COST_REGION,    /* and those of evicted storages that wait for it, too */
+} dtr_cost;
+
+typedef struct dtr_heuristic {
+    enum { DTR_SCORED, DTR_OLDEST, DTR_DRAWN } rule;
+    dtr_cost cost;
+    bool size, stale; /* divided by them */
+} dtr_heuristic;
+
+/* The heuristics by name, and by the name of simrd's class. */
+typedef struct dtr_name {
+    const char *word, *simrd;
+    dtr_heuristic heuristic;
+} dtr_name;
+
+extern const dtr_name dtr_names[];
+extern const uint32_t dtr_names_n;
+const dtr_name *dtr_find_name(const char *text); /* either name; NULL: there is none */
+
+/* n / (size * stale) as Python divides whole numbers: correctly rounded. */
+double dtr_quotient(int64_t n, uint64_t size, uint64_t stale);
+
+/* ---- run -------------------------------------------------------------------------------------- */
+
+typedef enum dtr_dealloc {
+    DTR_IGNORE, /* a released storage stays until it is evicted */
+    DTR_EAGER,  /* it is evicted at once, and may be computed again */
+    DTR_BANISH, /* it is gone for good as soon as nothing evicted needs it */
+} dtr_dealloc;
+
+typedef struct dtr_options {
+    uint64_t budget; /* bytes; UINT64_MAX for no limit */
+    uint64_t limit;  /* ns of recomputing that are one too many; UINT64_MAX for no limit */
+    dtr_heuristic heuristic;
+    dtr_dealloc dealloc;
+    uint64_t seed;
+} dtr_options;
+
+typedef enum dtr_result { DTR_PASS, DTR_OOM, DTR_THRASH } dtr_result;
+
+/* What happened, in order: enough to write the rewritten trace down. */
+typedef enum dtr_deed_kind {
+    DTR_RAN,     /* op: for the first time */
+    DTR_RERAN,   /* op, for the sake of tensor `of` */
+    DTR_EVICTED, /* storage */
+} dtr_deed_kind;
+
+typedef struct dtr_deed {
+    dtr_deed_kind kind;
+    uint32_t id;
+    uint32_t step; /* of the program, that was being done */
+} dtr_deed;
+
+typedef struct dtr_report {
+    dtr_result result;
+    uint64_t clock;       /* ns, begins at 1 */
+    uint64_t compute;     /* ns of ops that run for the first time */
+    uint64_t remat;       /* ns of ops that run again */
+    uint64_t peak;        /* bytes */
+    uint64_t evaluations; /* of scores */
+    uint64_t evictions, remats;
+    MR_VEC(dtr_deed) deeds;
+} dtr_report;
+
+/* Deeds are written down if `deeds` is true. */
+void dtr_run_program(mr_ctx *ctx, const dtr_program *program, const dtr_options *options,
+                     bool deeds, dtr_report *out);
+
+#endif

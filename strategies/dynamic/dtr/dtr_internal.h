@@ -1,0 +1,86 @@
+/* dtr_internal.h -- the state of a run, and what its parts ask of each other. */
+#ifndef DTR_INTERNAL_H
+#define DTR_INTERNAL_H
+
+#include "dtr.h"
+#include "dtr_set.h"
+
+/* What can be reached from a storage through evicted ones, in one direction: children or
+ * parents.  Kept up to date by evictions and rebuilt by computations that touch it, and in
+ * between as old as simrd lets it be. */
+typedef struct dtr_region {
+    dtr_set inside;   /* evicted */
+    dtr_set frontier; /* in memory: where the search ended */
+    uint64_t ns;      /* of those inside */
+    bool late;        /* it does not know a tie of its storage yet */
+} dtr_region;
+
+typedef struct dtr_node { /* of a forest of classes of storages that were evicted together */
+    uint32_t parent;
+    uint32_t seen;
+    int64_t ns; /* of a root: of its class */
+} dtr_node;
+
+typedef struct dtr_state { /* of a storage */
+    uint64_t ns;       /* of its ops so far */
+    uint64_t accessed; /* clock */
+    uint32_t locks;
+    uint32_t prev, next; /* in the pool */
+    uint32_t parents_n, children_n, tensors_n; /* so far */
+    uint32_t node;       /* of its class while evicted; MR_NONE */
+    uint32_t seen;       /* by which search */
+    bool present, pinned, pooled;
+    bool grown; /* got one more op while it was away */
+} dtr_state;
+
+typedef struct dtr_frame { /* a tensor that is being computed, and what it still waits for */
+    uint32_t tensor, op;
+    uint32_t missing, end; /* of run->missing */
+    bool again;
+} dtr_frame;
+
+typedef struct dtr_run {
+    mr_ctx *ctx;
+    const dtr_program *program;
+    const dtr_options *options;
+    dtr_report *report;
+    bool deeds;
+    uint64_t used;
+    bool *defined;     /* by tensor */
+    dtr_state *states; /* by storage */
+    uint32_t pool_first, pool_last, pooled; /* storages that may be evicted, oldest entry first */
+    MR_VEC(dtr_frame) frames;
+    MR_VEC(uint32_t) missing;
+    MR_VEC(uint32_t) fresh; /* storages that the op of the moment brought back */
+    uint64_t random;
+    uint32_t step;
+    /* regions: of children and of parents, by storage */
+    dtr_region *below, *above;
+    MR_VEC(uint32_t) stack, found, edge;
+    dtr_set touched;
+    uint32_t search;
+    bool literal; /* rebuild all: some region may be late where it is not known */
+    /* classes */
+    MR_VEC(dtr_node) nodes;
+    uint32_t count;
+} dtr_run;
+
+/* dtr_pool.c */
+void dtr_pool_add(dtr_run *run, uint32_t storage);
+void dtr_pool_remove(dtr_run *run, uint32_t storage);
+uint32_t dtr_choose(dtr_run *run);
+
+/* dtr_region.c */
+void dtr_regions_begin(dtr_run *run);
+void dtr_regions_tie(dtr_run *run, const dtr_tie *tie); /* there is a new tie */
+void dtr_regions_evict(dtr_run *run, uint32_t storage);
+void dtr_regions_compute(dtr_run *run); /* run->fresh is back */
+
+/* dtr_class.c */
+void dtr_classes_create(dtr_run *run, uint32_t storage);
+void dtr_classes_evict(dtr_run *run, uint32_t storage);
+void dtr_classes_compute(dtr_run *run);
+/* Sum over the classes of the evicted storages next to it. */
+int64_t dtr_classes_around(dtr_run *run, uint32_t storage);
+
+#endif

@@ -1,0 +1,90 @@
+/* dtr_pool -- storages that may be evicted, and which of them goes first.
+ *
+ * The pool is a list in the order of entry.  It is scanned from its start, the last one of the
+ * lowest score is chosen, and a score of 0 ends the scan: what simrd counts as evaluations is
+ * counted here, too.
+ */
+#include "dtr_internal.h"
+
+#include <math.h>
+
+void dtr_pool_add(dtr_run *run, uint32_t storage)
+{
+    dtr_state *s = &run->states[storage];
+    if (s->pooled) return;
+    s->pooled = true;
+    s->prev = run->pool_last;
+    s->next = MR_NONE;
+    if (s->prev == MR_NONE) run->pool_first = storage;
+    else run->states[s->prev].next = storage;
+    run->pool_last = storage;
+    run->pooled++;
+}
+
+void dtr_pool_remove(dtr_run *run, uint32_t storage)
+{
+    dtr_state *s = &run->states[storage];
+    if (!s->pooled) return;
+    s->pooled = false;
+    if (s->prev == MR_NONE) run->pool_first = s->next;
+    else run->states[s->prev].next = s->next;
+    if (s->next == MR_NONE) run->pool_last = s->prev;
+    else run->states[s->next].prev = s->prev;
+    run->pooled--;
+}
+
+static int64_t cost_of(dtr_run *run, uint32_t storage, dtr_cost cost)
+{
+    const int64_t own = (int64_t)run->states[storage].ns;
+    switch (cost) {
+    case DTR_COST_NONE: return 1;
+    case DTR_COST_LOCAL: return own;
+    case DTR_COST_CLASS: return own + dtr_classes_around(run, storage);
+    case DTR_COST_ANCESTORS: return own + (int64_t)run->above[storage].ns;
+    case DTR_COST_REGION:
+        return own + (int64_t)(run->above[storage].ns + run->below[storage].ns);
+    }
+    return own;
+}
+
+/* Of two scores that differ by more than rounding can, the larger need not be known exactly. */
+#define ROUNDING 0x1p-48
+
+/* The score, or something above `best` when it is. */
+static double score_of(dtr_run *run, uint32_t storage, double best)
+{
+    const dtr_heuristic *h = &run->options->heuristic;
+    const dtr_state *s = &run->states[storage];
+    if (h->rule == DTR_OLDEST) return (double)s->accessed;
+    const uint64_t size = h->size ? run->program->storages.at[storage].bytes : 1;
+    const uint64_t stale = h->stale ? run->report->clock - s->accessed : 1;
+    if ((h->size && !size) || (h->stale && !stale)) return INFINITY;
+    const int64_t n = cost_of(run, storage, h->cost);
+    if (!h->size && !h->stale) return (double)n;
+    const double rough = (double)n / ((double)size * (double)stale);
+    if (rough > best + fabs(best) * ROUNDING) return rough;
+    return dtr_quotient(n, size, stale);
+}
+
+static uint32_t draw(dtr_run *run)
+{
+    run->random = run->random * 6364136223846793005u + 1442695040888963407u;
+    uint32_t skip = (uint32_t)((run->random >> 33) % run->pooled), s = run->pool_first;
+    while (skip--) s = run->states[s].next;
+    run->report->evaluations++;
+    return s;
+}
+
+uint32_t dtr_choose(dtr_run *run)
+{
+    if (run->options->heuristic.rule == DTR_DRAWN) return draw(run);
+    double best = INFINITY;
+    uint32_t chosen = MR_NONE;
+    for (uint32_t s = run->pool_first; s != MR_NONE; s = run->states[s].next) {
+        run->report->evaluations++;
+        const double score = score_of(run, s, best);
+        if (score <= best) best = score, chosen = s;
+        if (score == 0) break;
+    }
+    return chosen;
+}

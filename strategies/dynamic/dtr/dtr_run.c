@@ -1,0 +1,216 @@
+/* dtr_run -- a program runs under a budget.
+ *
+ * To compute a tensor, what its op reads is locked, or computed again first where it is missing, in
+ * the order of its arguments; then storages are evicted, one at a time, until the fresh outputs
+ * fit; then the op runs and what it read is unlocked.  Waiting tensors stand on a stack of our
+ * own: a recurrent net makes it as deep as the step is long.
+ */
+#include "dtr_internal.h"
+
+static void write_down(dtr_run *run, dtr_deed_kind kind, uint32_t id)
+{
+    if (run->deeds)
+        MR_PUSH(run->ctx, &run->report->deeds, (dtr_deed){kind, id, run->step});
+}
+
+static bool has_regions(const dtr_run *run)
+{
+    return run->options->heuristic.cost >= DTR_COST_ANCESTORS;
+}
+
+static bool has_classes(const dtr_run *run)
+{
+    return run->options->heuristic.cost == DTR_COST_CLASS;
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static void lock(dtr_run *run, uint32_t storage)
+{
+    dtr_state *s = &run->states[storage];
+    if (!s->locks++) dtr_pool_remove(run, storage);
+}
+
+static void unlock(dtr_run *run, uint32_t storage)
+{
+    dtr_state *s = &run->states[storage];
+    if (!--s->locks) dtr_pool_add(run, storage);
+}
+
+static void evict(dtr_run *run, uint32_t storage)
+{
+    const dtr_storage *s = &run->program->storages.at[storage];
+    run->states[storage].present = false;
+    run->used -= s->bytes;
+    dtr_pool_remove(run, storage);
+    for (uint32_t i = 0; i < run->states[storage].tensors_n; i++)
+        run->defined[s->tensors.at[i]] = false;
+    run->report->evictions++;
+    write_down(run, DTR_EVICTED, storage);
+    if (has_regions(run)) dtr_regions_evict(run, storage);
+    if (has_classes(run)) dtr_classes_evict(run, storage);
+}
+
+/* False when nothing is left to evict. */
+static bool make_room(dtr_run *run, uint64_t bytes)
+{
+    const uint64_t budget = run->options->budget;
+    while (bytes > budget || run->used > budget - bytes) {
+        if (!run->pooled) return false;
+        evict(run, dtr_choose(run));
+    }
+    return true;
+}
+
+/* ---- ops --------------------------------------------------------------------------------- */
+
+/* The op of `frame` brings all its outputs; those that were there are given back again. */
+static void compute(dtr_run *run, const dtr_frame *frame)
+{
+    const dtr_op *op = &run->program->ops.at[frame->op];
+    dtr_report *report = run->report;
+    uint64_t doubles = op->workspace;
+    report->clock += op->ns;
+    *(frame->again ? &report->remat : &report->compute) += op->ns;
+    report->remats += frame->again;
+    run->used += op->bytes + op->workspace;
+    if (run->used > report->peak) report->peak = run->used;
+    run->fresh.n = 0;
+    for (uint32_t i = 0; i <= op->out.n; i++) { /* the wanted one comes last */
+        const uint32_t t = i < op->out.n ? op->out.at[i] : frame->tensor;
+        if (t == MR_NONE || (i < op->out.n && t == frame->tensor)) continue;
+        const uint32_t s = run->program->tensors.at[t].storage;
+        if (run->defined[t]) doubles += run->program->tensors.at[t].bytes;
+        else if (!run->states[s].present) MR_PUSH(run->ctx, &run->fresh, s);
+        run->defined[t] = true;
+        run->states[s].present = true;
+    }
+    run->used -= doubles;
+    for (uint32_t i = 0; i < run->fresh.n; i++) dtr_pool_add(run, run->fresh.at[i]);
+    write_down(run, frame->again ? DTR_RERAN : DTR_RAN, frame->op);
+    if (has_regions(run)) dtr_regions_compute(run);
+    if (has_classes(run)) dtr_classes_compute(run);
+}
+
+static void push(dtr_run *run, uint32_t op, uint32_t tensor, bool again)
+{
+    const mr_ids in = run->program->ops.at[op].in;
+    const dtr_tensor *tensors = run->program->tensors.at;
+    dtr_frame frame = {tensor, op, run->missing.n, 0, again};
+    for (uint32_t i = 0; i < in.n; i++)
+        run->states[tensors[in.at[i]].storage].accessed = run->report->clock;
+    for (uint32_t i = 0; i < in.n; i++)
+        if (run->defined[in.at[i]]) lock(run, tensors[in.at[i]].storage);
+        else MR_PUSH(run->ctx, &run->missing, in.at[i]);
+    frame.end = run->missing.n;
+    MR_PUSH(run->ctx, &run->frames, frame);
+}
+
+/* Computes the tensor on top of the stack; all it reads is there. */
+static dtr_result pop(dtr_run *run)
+{
+    const dtr_frame frame = run->frames.at[--run->frames.n];
+    const dtr_op *op = &run->program->ops.at[frame.op];
+    if (!make_room(run, op->bytes + op->workspace)) return DTR_OOM;
+    compute(run, &frame);
+    for (uint32_t i = 0; i < op->in.n; i++)
+        unlock(run, run->program->tensors.at[op->in.at[i]].storage);
+    return run->report->remat > run->options->limit ? DTR_THRASH : DTR_PASS;
+}
+
+static dtr_result materialize(dtr_run *run, uint32_t op, uint32_t tensor, bool again)
+{
+    dtr_result result = DTR_PASS;
+    push(run, op, tensor, again);
+    while (run->frames.n && !result) {
+        dtr_frame *top = &run->frames.at[run->frames.n - 1];
+        if (top->missing == top->end) {
+            result = pop(run);
+            if (run->frames.n) run->missing.n = run->frames.at[run->frames.n - 1].end;
+            else run->missing.n = 0;
+            continue;
+        }
+        const uint32_t wanted = run->missing.at[top->missing];
+        if (run->defined[wanted]) {
+            top->missing++;
+            lock(run, run->program->tensors.at[wanted].storage);
+        } else push(run, run->program->tensors.at[wanted].op, wanted, true);
+    }
+    return result;
+}
+
+/* The op and its outputs become known to the graph, then it runs. */
+static dtr_result run_op(dtr_run *run, uint32_t o)
+{
+    const dtr_program *p = run->program;
+    const dtr_op *op = &p->ops.at[o];
+    for (uint32_t i = 0; i < op->out.n; i++) {
+        const dtr_tensor *t = &p->tensors.at[op->out.at[i]];
+        dtr_state *s = &run->states[t->storage];
+        if (t->costs) s->ns += op->ns;
+        if (t->costs && !s->present && s->tensors_n) s->grown = true;
+        if (!s->tensors_n && has_classes(run)) dtr_classes_create(run, t->storage);
+    }
+    for (uint32_t i = op->ties; i < op->ties + op->ties_n; i++) {
+        if (has_regions(run)) dtr_regions_tie(run, &p->ties.at[i]);
+        run->states[p->ties.at[i].parent].children_n++;
+        run->states[p->ties.at[i].child].parents_n++;
+    }
+    for (uint32_t i = 0; i < op->out.n; i++)
+        run->states[p->tensors.at[op->out.at[i]].storage].tensors_n++;
+    const dtr_result result = materialize(run, o, op->out.n ? op->out.at[0] : MR_NONE, false);
+    for (uint32_t i = 0; !result && i < op->out.n; i++)
+        run->states[p->tensors.at[op->out.at[i]].storage].accessed = run->report->clock;
+    return result;
+}
+
+static void pin(dtr_run *run, uint32_t storage)
+{
+    if (run->states[storage].pinned) return;
+    lock(run, storage);
+    run->states[storage].pinned = true;
+}
+
+static void release(dtr_run *run, uint32_t storage)
+{
+    const dtr_state *s = &run->states[storage];
+    if (run->options->dealloc == DTR_EAGER && s->present && !s->pinned) evict(run, storage);
+}
+
+static dtr_result do_step(dtr_run *run, const dtr_step *step)
+{
+    const dtr_program *p = run->program;
+    if (step->kind == DTR_RELEASE) release(run, step->id);
+    if (step->kind != DTR_RUN) return DTR_PASS;
+    const dtr_result result = run_op(run, step->id);
+    const dtr_op *op = &p->ops.at[step->id];
+    for (uint32_t i = 0; !result && op->constant && i < op->out.n; i++)
+        pin(run, p->tensors.at[op->out.at[i]].storage);
+    return result;
+}
+
+void dtr_run_program(mr_ctx *ctx, const dtr_program *program, const dtr_options *options,
+                     bool deeds, dtr_report *out)
+{
+    dtr_run *run = MR_NEW(ctx, dtr_run);
+    *run = (dtr_run){.ctx = ctx,
+                     .program = program,
+                     .options = options,
+                     .report = out,
+                     .deeds = deeds,
+                     .defined = MR_NEW_N(ctx, bool, program->tensors.n),
+                     .states = MR_NEW_N(ctx, dtr_state, program->storages.n),
+                     .pool_first = MR_NONE,
+                     .pool_last = MR_NONE,
+                     .random = options->seed};
+    *out = (dtr_report){.clock = 1};
+    if (has_regions(run)) dtr_regions_begin(run);
+    for (; !out->result && run->step < program->steps.n; run->step++)
+        out->result = do_step(run, &program->steps.at[run->step]);
+    for (uint32_t i = 0; !out->result && i < program->kept.n; i++) {
+        const uint32_t t = program->kept.at[i];
+        if (!run->defined[t])
+            out->result = materialize(run, program->tensors.at[t].op, t, true);
+        if (!out->result) pin(run, program->tensors.at[t].storage);
+    }
+}

@@ -1,0 +1,274 @@
+/* Running under a budget: what simrd computed for real logs, to the integer, and its rules one by
+ * one.  tests/oracle/dtr_random.py compares random logs with rules followed to the letter. */
+#include "dtr.h"
+#include "format.h"
+#include "test.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- what simrd computed ----------------------------------------------------------------- */
+
+typedef struct cell {
+    char log[100], heuristic[100], result[20];
+    double ratio;
+    uint64_t budget, clock, remat, peak, evaluations;
+} cell;
+
+static bool read_cell(FILE *file, cell *c)
+{
+    char line[512];
+    return fgets(line, sizeof line, file)
+           && sscanf(line,
+                     "%99[^,],%99[^,],%lf,%" SCNu64 ",%19[^,],%" SCNu64 ",%" SCNu64 ",%" SCNu64
+                     ",%" SCNu64,
+                     c->log, c->heuristic, &c->ratio, &c->budget, c->result, &c->clock,
+                     &c->remat, &c->peak, &c->evaluations)
+                  == 9;
+}
+
+typedef struct log_file {
+    mr_ctx ctx;
+    char name[100];
+    mr_trace trace;
+    dtr_program program;
+    bool there;
+} log_file;
+
+static void open_log(log_file *log, const char *name)
+{
+    if (!strcmp(log->name, name)) return;
+    mr_ctx_clear(&log->ctx);
+    *log = (log_file){0};
+    strcpy(log->name, name);
+    const char *path = mr_printf(&log->ctx, SHARED "/recordings/dtr-logs/%s.log.gz", name);
+    FILE *file = fopen(path, "rb");
+    log->there = file != NULL;
+    if (!file) return;
+    fclose(file);
+    if (mr_recording_read(&log->ctx, path, NULL, &log->trace)
+        || dtr_program_make(&log->ctx, &log->trace, &log->program)) {
+        TEST_FAIL("%s: %s", log->ctx.failure.where, log->ctx.failure.text);
+        log->there = false;
+    }
+}
+
+static bool agrees(const log_file *log, const cell *c)
+{
+    static const char *const results[] = {"pass", "oom", "thrash"};
+    const dtr_name *name = dtr_find_name(c->heuristic);
+    mr_ctx ctx = {0};
+    dtr_report r;
+    if (!name) return false;
+    const dtr_options options = {c->budget, dtr_compute_ns(&log->program), name->heuristic,
+                                 DTR_EAGER, 0};
+    dtr_run_program(&ctx, &log->program, &options, false, &r);
+    mr_ctx_clear(&ctx);
+    return (uint64_t)(c->ratio * (double)dtr_live_peak(&log->program)) == c->budget
+           && !strcmp(results[r.result], c->result) && r.clock == c->clock
+           && r.remat == c->remat && r.peak == c->peak && r.evaluations == c->evaluations;
+}
+
+TEST(every_cell_of_simrd_is_reached_to_the_integer)
+{
+    FILE *file = fopen(SHARED "/recordings/dtr-logs/simrd-overheads.csv", "r");
+    if (!file) SKIP("no recordings");
+    cell c;
+    log_file log = {0};
+    int cells = 0;
+    char header[512];
+    CHECK(fgets(header, sizeof header, file) != NULL);
+    while (read_cell(file, &c)) {
+        open_log(&log, c.log);
+        if (!log.there) continue;
+        if (!agrees(&log, &c)) TEST_FAIL("%s, %s, %g differs", c.log, c.heuristic, c.ratio);
+        cells++;
+    }
+    CHECK(feof(file));
+    fclose(file);
+    mr_ctx_clear(&log.ctx);
+    printf("%d cells\n", cells);
+}
+
+/* ---- quotients --------------------------------------------------------------------------- */
+
+TEST(small_quotients_are_those_of_doubles)
+{
+    CHECK(dtr_quotient(0, 7, 9) == 0.0);
+    CHECK(dtr_quotient(1, 3, 1) == 1.0 / 3.0);
+    CHECK(dtr_quotient(-22, 7, 1) == -22.0 / 7.0);
+    CHECK(dtr_quotient(10, 5, 2) == 1.0);
+}
+
+/* Is `q` the double nearest to n / d, for n and d that are products of small numbers?  Checked with
+ * whole numbers: q = m * 2^e. */
+static bool is_nearest(uint64_t n, uint64_t d, double q)
+{
+    int e;
+    const uint64_t m = (uint64_t)ldexp(frexp(q, &e), 53); /* 2^52 <= m < 2^53, q = m 2^(e-53) */
+    /* |n 2^(53-e) - m d| <= d / 2, in remainders modulo 2^64: both are small here. */
+    const int shift = 53 - e;
+    uint64_t rest = 0, high = n;
+    for (int i = 0; i < shift; i++) { /* n 2^shift mod d, and its quotient */
+        rest = i ? rest << 1 : n % d << 1;
+        high = i ? high << 1 : n / d << 1;
+        if (rest >= d) rest -= d, high++;
+    }
+    if (high == m) return 2 * rest < d || (2 * rest == d && !(m & 1));
+    return high + 1 == m && (2 * rest > d || (2 * rest == d && !(m & 1)));
+}
+
+TEST(large_quotients_are_correctly_rounded)
+{
+    uint64_t state = 1;
+    for (int i = 0; i < 100000; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        const uint64_t a = (state >> 33 & 0x3fffffff) + 1;
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        const uint64_t b = (state >> 33 & 0x7fffffff) + 0x40000000;
+        const uint64_t n = (state >> 20 & 0xfffffff) + 1;
+        if (n >= a * b) continue;
+        if (!is_nearest(n, a * b, dtr_quotient((int64_t)n, a, b)))
+            TEST_FAIL("%" PRIu64 " / (%" PRIu64 " * %" PRIu64 ")", n, a, b);
+    }
+    /* beyond 64 bits, powers of two show what must come out */
+    CHECK(dtr_quotient(1, (uint64_t)1 << 62, (uint64_t)1 << 62) == ldexp(1, -124));
+    CHECK(dtr_quotient(INT64_MAX, 1, 1) == 0x1p63);
+    CHECK(dtr_quotient(INT64_MAX, INT64_MAX, 3) == 1.0 / 3.0);
+    CHECK(dtr_quotient(-5, (uint64_t)1 << 60, 5) == -ldexp(1, -60));
+}
+
+/* ---- rules ------------------------------------------------------------------------------- */
+
+#define START "{\"INSTRUCTION\":\"ANNOTATE\",\"ANNOTATION\":\"START\"}\n"
+#define MEMORY(name, bytes) \
+    "{\"INSTRUCTION\":\"MEMORY\",\"NAME\":\"" name "\",\"MEMORY\":\"" bytes "\"}\n"
+#define CONSTANT(name, bytes) \
+    "{\"INSTRUCTION\":\"CONSTANT\",\"NAME\":\"" name "\"}\n" MEMORY(name, bytes)
+#define CALL(args, name, bytes, alias, ns)                                                   \
+    "{\"INSTRUCTION\":\"CALL\",\"NAME\":\"f\",\"ARGS\":[" args "],\"RESULT\":[\"" name       \
+    "\"],\"TIME\":\"" ns "\"}\n" MEMORY(name, bytes)                                         \
+    "{\"INSTRUCTION\":\"ALIAS\",\"NAME\":\"" name "\",\"ALIAS\":\"" alias "\"}\n"
+#define MUTATE(arg, ns) \
+    "{\"INSTRUCTION\":\"MUTATE\",\"NAME\":\"g_\",\"ARGS\":[" arg "],\"MUTATE\":[0],\"TIME\":\"" ns \
+    "\"}\n"
+#define COPY(to, from) \
+    "{\"INSTRUCTION\":\"COPY\",\"DST\":\"" to "\",\"SRC\":\"" from "\"}\n"
+#define RELEASE(name) "{\"INSTRUCTION\":\"RELEASE\",\"NAME\":\"" name "\"}\n"
+
+static dtr_report run_text(mr_ctx *ctx, const char *text, uint64_t budget, const char *name)
+{
+    static const mr_read_options options = {.format = "simrd"};
+    mr_trace *trace = MR_NEW(ctx, mr_trace);
+    dtr_program *program = MR_NEW(ctx, dtr_program);
+    dtr_report report = {0};
+    FILE *file = fopen("test_dtr.log", "w");
+    CHECK(file && fputs(text, file) >= 0 && !fclose(file));
+    if (mr_recording_read(ctx, "test_dtr.log", &options, trace)
+        || mr_trace_check(ctx, trace) || dtr_program_make(ctx, trace, program)) {
+        TEST_FAIL("%s: %s", ctx->failure.where, ctx->failure.text);
+        return report;
+    }
+    remove("test_dtr.log");
+    const dtr_options o = {budget, UINT64_MAX, dtr_find_name(name)->heuristic, DTR_EAGER, 0};
+    dtr_run_program(ctx, program, &o, true, &report);
+    return report;
+}
+
+TEST(what_is_missing_is_computed_again_with_all_that_it_needs)
+{
+    mr_ctx ctx = {0};
+    const dtr_report r = run_text(&ctx,
+                                  START CONSTANT("w", "10") CALL("\"w\"", "a", "10", "-1", "5")
+                                      CALL("\"a\"", "b", "10", "-1", "7")
+                                          CALL("\"b\"", "c", "10", "-1", "11")
+                                              CALL("\"a\"", "d", "10", "-1", "13")
+                                                  RELEASE("a") RELEASE("b") RELEASE("c")
+                                                      RELEASE("d"),
+                                  30, "lru");
+    CHECK_EQ(r.result, DTR_PASS);
+    CHECK_EQ(r.remat, 5);
+    CHECK_EQ(r.clock, 1 + 36 + 5);
+    CHECK_EQ(r.peak, 30);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(what_is_kept_is_there_at_the_end)
+{
+    mr_ctx ctx = {0};
+    const dtr_report r = run_text(&ctx,
+                                  START CALL("", "a", "10", "-1", "5")
+                                      CALL("\"a\"", "b", "10", "-1", "7")
+                                          CALL("\"b\"", "c", "10", "-1", "11") RELEASE("b")
+                                              RELEASE("c"),
+                                  20, "size");
+    CHECK_EQ(r.result, DTR_PASS);
+    CHECK_EQ(r.remat, 5); /* a had to go for c */
+    mr_ctx_clear(&ctx);
+}
+
+TEST(a_change_makes_a_copy_and_other_names_keep_the_old_one)
+{
+    mr_ctx ctx = {0};
+    const char *text = START CALL("", "a", "10", "-1", "5") COPY("b", "a") MUTATE("\"b\"", "3")
+        CALL("\"a\"", "c", "10", "-1", "7");
+    dtr_report r = run_text(&ctx, text, 100, "dtr");
+    CHECK_EQ(r.peak, 30); /* both versions, and c */
+    CHECK_EQ(r.evictions, 0);
+    r = run_text(&ctx, START CALL("", "a", "10", "-1", "5") MUTATE("\"a\"", "3")
+                 CALL("\"a\"", "c", "10", "-1", "7"), 100, "dtr");
+    CHECK_EQ(r.peak, 20); /* the old version goes at once */
+    CHECK_EQ(r.evictions, 1);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(nothing_left_to_evict_is_out_of_memory)
+{
+    mr_ctx ctx = {0};
+    const dtr_report r = run_text(&ctx, START CONSTANT("w", "10")
+                                  CALL("\"w\"", "a", "10", "-1", "5"), 19, "dtr");
+    CHECK_EQ(r.result, DTR_OOM);
+    CHECK_EQ(r.clock, 1);
+    mr_ctx_clear(&ctx);
+}
+
+/* A recurrent net makes what waits as deep as the step is long: x1 = f(x0), x2 = f(x1) ..., and the
+ * last op reads what went long ago. */
+static void make_deep(mr_ctx *ctx, uint32_t n, mr_trace *t)
+{
+    mr_trace_init(ctx, t, "deep");
+    t->has = MR_HAS_DATAFLOW | MR_HAS_TIMES | MR_HAS_DROPS;
+    for (uint32_t i = 0; i <= n; i++) {
+        mr_op op = {.name = "f", .module = "", .ns = 1, .again = MR_NONE, .of = MR_NONE};
+        op.out = (mr_ids){MR_NEW(ctx, uint32_t), 1};
+        *op.out.at = i;
+        if (i) op.in = (mr_ids){MR_NEW(ctx, uint32_t), 1};
+        if (i) *op.in.at = i < n ? i - 1 : n - 10;
+        MR_PUSH(ctx, &t->storages, (mr_storage){.bytes = 1, .stack = MR_NONE});
+        MR_PUSH(ctx, &t->tensors,
+                (mr_tensor){.name = "", .dtype = "", .storage = i, .bytes = 1});
+        MR_PUSH(ctx, &t->ops, op);
+        MR_PUSH(ctx, &t->events, (mr_event){MR_RUN, i});
+    }
+    for (uint32_t i = 0; i <= n; i++) MR_PUSH(ctx, &t->events, (mr_event){MR_DROP, i});
+}
+
+TEST(a_million_tensors_may_wait_for_one_another)
+{
+    enum { N = 1000000 };
+    mr_ctx ctx = {0};
+    mr_trace t;
+    dtr_program program;
+    dtr_report report;
+    make_deep(&ctx, N, &t);
+    CHECK_EQ(mr_trace_check(&ctx, &t), MR_OK);
+    CHECK_EQ(dtr_program_make(&ctx, &t, &program), MR_OK);
+    const dtr_options o = {3, N, dtr_find_name("lru")->heuristic, DTR_EAGER, 0};
+    dtr_run_program(&ctx, &program, &o, false, &report);
+    CHECK_EQ(report.result, DTR_PASS);
+    CHECK_EQ(report.remat, N - 9);
+    CHECK_EQ(report.peak, 3);
+    mr_ctx_clear(&ctx);
+}
+
+TEST_MAIN()
