@@ -187,7 +187,21 @@ static bool is_in_range(const mr_history *h, uint64_t capacity)
            || (capacity >= h->capacity_low && capacity < h->capacity_high);
 }
 
-/* A limit of the allocator's own, such as a memory fraction, looks like a smaller device. */
+static uint64_t largest_page(const mr_history *h)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < h->segments.n; i++)
+        if (h->segments.at[i].page > most) most = h->segments.at[i].page;
+    return most;
+}
+
+/* A limit of the allocator's own, such as a memory fraction, works like a smaller device; but
+ * the last page that is mapped may reach past it. */
+static bool is_limit_in_range(const mr_history *h, uint64_t limit)
+{
+    return limit && h->capacity_low <= limit + largest_page(h) && limit < h->capacity_high;
+}
+
 static void put_out_of_range(const mr_history *h, mr_sink *sink)
 {
     mr_sink_print(sink,
@@ -242,6 +256,8 @@ static mr_status check_placement(check *c, mr_question *question, bool *exact)
     mr_answer answer;
     mr_parting parting;
     MR_TRY(predict(c->ctx, question, c->history, &answer, &parting));
+    c->flushes_open = is_in_range(c->history, question->capacity)
+                      || is_limit_in_range(c->history, answer.placement.limit);
     for (bool better = parting.parted; better && parting.parted;) {
         better = false;
         MR_TRY(read_again(c, question, &parting, &better));
@@ -254,41 +270,59 @@ static mr_status check_placement(check *c, mr_question *question, bool *exact)
     return MR_OK;
 }
 
-/* The longest stretch of addresses that anything was seen to take of one expandable segment. */
-static uint64_t longest_extent(const mr_history *history)
+/* Would reservations that cover `bytes`, in whole pages, hold all that was seen to be mapped? */
+static bool holds_all(const mr_history *history, uint64_t bytes)
 {
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < history->start.n; i++) {
-        const mr_piece *p = &history->start.at[i];
-        const bool expandable = history->segments.at[p->segment].expandable;
-        if (expandable && p->offset + p->bytes > most) most = p->offset + p->bytes;
+    for (uint32_t i = 0; i < history->start.n + history->cmds.n; i++) {
+        const mr_piece *p = i < history->start.n ? &history->start.at[i] : NULL;
+        const mr_cmd *cmd = p ? NULL : &history->cmds.at[i - history->start.n];
+        if (cmd && cmd->kind != MR_MAP) continue;
+        const mr_segment *in = &history->segments.at[p ? p->segment : cmd->block.segment];
+        if (!in->expandable) continue;
+        const uint64_t end = p ? p->offset + p->bytes : cmd->block.offset + cmd->block.bytes;
+        const uint64_t page = in->page ? in->page : 1;
+        if (end > (bytes / page + (bytes % page != 0)) * page) return false;
     }
-    for (uint32_t i = 0; i < history->cmds.n; i++) {
-        const mr_block *b = &history->cmds.at[i].block;
-        if (history->cmds.at[i].kind == MR_MAP && b->offset + b->bytes > most)
-            most = b->offset + b->bytes;
-    }
-    return most;
+    return true;
 }
 
-static uint64_t least_gap(const mr_history *history)
+/* From the new segment to the next one on either side, of those that are held. */
+static uint64_t gap_beside(const mr_history *history, const bool *held, uint32_t fresh)
 {
     uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < history->segments.n; i++)
-        for (uint32_t k = 0; history->segments.at[i].expandable && k < history->segments.n; k++) {
-            const mr_segment *one = &history->segments.at[i], *other = &history->segments.at[k];
-            if (!other->expandable || other->address <= one->address) continue;
-            if (other->address - one->address < least) least = other->address - one->address;
-        }
+    const uint64_t at = history->segments.at[fresh].address;
+    for (uint32_t i = 0; i < history->segments.n; i++) {
+        if (!held[i] || i == fresh) continue;
+        const uint64_t other = history->segments.at[i].address;
+        const uint64_t gap = other < at ? at - other : other - at;
+        if (gap < least) least = gap;
+    }
+    return least;
+}
+
+/* The least distance of expandable segments that were there at the same time. */
+static uint64_t least_gap(mr_ctx *ctx, const mr_history *history)
+{
+    bool *held = MR_NEW_N(ctx, bool, history->segments.n);
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < history->held + history->cmds.n; i++) {
+        const mr_cmd *cmd = i < history->held ? NULL : &history->cmds.at[i - history->held];
+        if (cmd && cmd->kind != MR_RESERVE && cmd->kind != MR_RELEASE) continue;
+        const uint32_t segment = cmd ? cmd->block.segment : i;
+        if (!history->segments.at[segment].expandable) continue;
+        held[segment] = !cmd || cmd->kind == MR_RESERVE;
+        const uint64_t gap = held[segment] ? gap_beside(history, held, segment) : UINT64_MAX;
+        if (gap < least) least = gap;
+    }
     return least;
 }
 
 /* PyTorch reserves 9/8 of a GPU's memory as the addresses of an expandable segment.  Where one
  * follows the other, the gap tells how much that GPU had; 0 when nothing tells. */
-static uint64_t recorded_memory(const mr_history *history)
+static uint64_t recorded_memory(mr_ctx *ctx, const mr_history *history)
 {
-    const uint64_t gap = least_gap(history);
-    return gap == UINT64_MAX || gap < longest_extent(history) ? 0 : gap / 9 * 8;
+    const uint64_t gap = least_gap(ctx, history);
+    return gap == UINT64_MAX || !holds_all(history, gap) ? 0 : gap / 9 * 8;
 }
 
 static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
@@ -301,7 +335,7 @@ static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *
                        scene->trace.name, device);
     mr_question question = mr_scene_question(scene, spec, device);
     mr_device device_then = scene->device;
-    const uint64_t memory = recorded_memory(history);
+    const uint64_t memory = recorded_memory(ctx, history);
     if (memory && scene->device_assumed && !args->capacity) device_then.memory = memory;
     question.device = &device_then;
     question.as_recorded = question.go_on = true;
@@ -310,11 +344,9 @@ static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *
     check c = {.ctx = ctx,
                .trace = &scene->trace,
                .history = history,
-               .sink = sink,
-               .flushes_open = is_in_range(history, question.capacity)};
+               .sink = sink};
     MR_TRY(check_placement(&c, &question, exact));
-    if (!*exact && sink && !is_in_range(history, question.capacity))
-        put_out_of_range(history, sink);
+    if (!*exact && sink && !c.flushes_open) put_out_of_range(history, sink);
     return MR_OK;
 }
 

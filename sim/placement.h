@@ -25,6 +25,7 @@ typedef struct mr_placement {
     uint32_t oom_at;             /* index of the first event not served, MR_NONE */
     uint32_t refusals;           /* requests not served; each storage is then skipped */
     uint64_t retries;            /* times cached memory was given back to serve a request */
+    uint64_t limit;              /* the allocator's own, of what it takes; 0 for none */
     MR_VEC(mr_stat) stats;       /* the allocator's own, at the end */
     bool ideal;                  /* a bound, no allocator: asking the device costs nothing */
 } mr_placement;

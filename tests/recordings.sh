@@ -20,6 +20,15 @@ spoken()
         max-split-collection) # a limit of all of 180 MiB: what its fraction leaves
             echo pytorch:max_split_size_mb=21,garbage_collection_threshold=0.5,version=2.6,set_per_process_memory_fraction=1
             echo --capacity 180MiB ;;
+        late-pending)
+            echo pytorch:garbage_collection_threshold=0.8,version=2.15,set_per_process_memory_fraction=0.7
+            echo --capacity 4000MiB ;;
+        limit)
+            echo pytorch:version=2.6,set_per_process_memory_fraction=0.7
+            echo --capacity 128MiB ;;
+        late-limit)
+            echo pytorch:expandable_segments=True,version=2.8,set_per_process_memory_fraction=0.7
+            echo --capacity 600MiB ;;
     esac
 }
 

@@ -296,11 +296,35 @@ TEST(frees_that_wait_for_another_stream_are_done_later)
     end_segment(&d);
     end(&d);
     const mr_history *h = reads(&ctx, &d, &trace);
-    CHECK_STR(events(&ctx, &trace), "-0 ~0 +1 -1 +2 ~1 -2");
-    CHECK_STR(cmds(&ctx, h), "defer0@0:0+0 unbind0@0:0+0 bind1@0:200+0 defer1@0:200+0"
+    CHECK_STR(events(&ctx, &trace), "~0 +1 -1 +2 ~1 -2");
+    CHECK_STR(cmds(&ctx, h), "unbind0@0:0+0 bind1@0:200+0 defer1@0:200+0"
                              " bind2@0:400+0 unbind1@0:200+0 defer2@0:400+0");
+    CHECK_STR(pieces(&ctx, &h->start), "0:0~@0+200 0:.@200+1ffe00");
     CHECK_STR(pieces(&ctx, &h->end), "0:.@0+400 0:2~@400+200 0:.@600+1ffa00");
     CHECK_EQ(trace.storages.at[1].deferred, true);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(a_free_may_be_pending_from_before_the_first_event_to_the_end)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace;
+    doc d;
+    begin(&d);
+    event(&d, "alloc", 0x200200, 512);
+    segments(&d);
+    segment(&d, 0x200000, 0x200000);
+    block(&d, 0x200000, 0x200, "active_pending_free");
+    block(&d, 0x200200, 0x200, "active_allocated");
+    block(&d, 0x200400, 0x1ffc00, "inactive");
+    end_segment(&d);
+    end(&d);
+    const mr_history *h = reads(&ctx, &d, &trace);
+    CHECK_STR(events(&ctx, &trace), "+1");
+    CHECK_STR(pieces(&ctx, &h->start), "0:0~@0+200 0:.@200+1ffe00");
+    CHECK_STR(pieces(&ctx, &h->end), "0:0~@0+200 0:1@200+200 0:.@400+1ffc00");
+    CHECK_EQ(trace.storages.at[0].before, true);
+    CHECK_EQ(trace.storages.at[0].after, false);
     mr_ctx_clear(&ctx);
 }
 
@@ -371,6 +395,64 @@ TEST(releases_that_contradict_what_succeeded_were_asked_for)
     CHECK_STR(events(&ctx, &trace), "*0");
     CHECK_EQ(h->capacity_low, 0x1400000 + 0x6400000);
     CHECK_EQ(h->capacity_high, UINT64_MAX);
+    mr_ctx_clear(&ctx);
+}
+
+/* The same where garbage_collection_threshold is set. */
+static void collected_burst(doc *d, const char *then, const char *threshold)
+{
+    burst(d, then);
+    d->n--; /* the end */
+    put(d, "S'allocator_settings'\n(dS'garbage_collection_threshold'\nF%s\nss.", threshold);
+}
+
+TEST(releases_that_may_be_a_collection_bound_nothing)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace;
+    doc d;
+    collected_burst(&d, "alloc", "0.5");
+    const mr_history *h = reads(&ctx, &d, &trace);
+    CHECK_STR(events(&ctx, &trace), "+0");
+    CHECK_EQ(h->capacity_high, UINT64_MAX);
+    collected_burst(&d, "less", "0.25");
+    h = reads(&ctx, &d, &trace);
+    CHECK_STR(events(&ctx, &trace), "");
+    CHECK_EQ(h->capacity_high, UINT64_MAX);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(below_its_threshold_of_what_succeeded_nothing_is_collected)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace;
+    doc d;
+    collected_burst(&d, "less", "0.5"); /* of 120 MiB, and 40 are held */
+    reads(&ctx, &d, &trace);
+    CHECK_STR(events(&ctx, &trace), "*0");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(a_segment_of_the_small_pool_is_not_collected)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace;
+    doc d;
+    begin(&d);
+    event(&d, "segment_alloc", 0x10000000, 0x1400000);
+    event(&d, "segment_alloc", 0x20000000, 0x200000);
+    event(&d, "segment_free", 0x10000000, 0x1400000);
+    event(&d, "segment_free", 0x20000000, 0x200000);
+    event(&d, "segment_alloc", 0x30000000, 0x1e00000);
+    event(&d, "alloc", 0x30000000, 0x1e00000);
+    segments(&d);
+    segment(&d, 0x30000000, 0x1e00000);
+    block(&d, 0x30000000, 0x1e00000, "active_allocated");
+    end_segment(&d);
+    put(&d, "sS'allocator_settings'\n(dS'garbage_collection_threshold'\nF0.5\nss.");
+    const mr_history *h = reads(&ctx, &d, &trace);
+    CHECK_STR(events(&ctx, &trace), "+0");
+    CHECK_EQ(h->capacity_high, 0x1600000 + 0x1e00000);
     mr_ctx_clear(&ctx);
 }
 

@@ -2,7 +2,7 @@
 """Memory snapshots, as torch.cuda.memory._dump_snapshot writes them, made from
 what ptdriver prints.
 
-    snapshot.py [options] OUTPUT FILE.pickle
+    snapshot.py [options] OUTPUT FILE.pickle[.gz]
 
 OUTPUT is what ptdriver printed for a script that ends with the operations
 "snapshot" and "trace"; "-" reads standard input.
@@ -14,6 +14,7 @@ OUTPUT is what ptdriver printed for a script that ends with the operations
     --protocol P    of the pickle (default 4; torch's own C++ writer uses 2)
 """
 import argparse
+import gzip
 import pickle
 import re
 import sys
@@ -149,8 +150,11 @@ def main():
             lines = f.read().splitlines()
     out = Output(lines, a.version)
     out.cut(a.late, a.ring)
+    data = pickle.dumps(out.snapshot(), protocol=a.protocol)
+    if a.file.endswith(".gz"):
+        data = gzip.compress(data, mtime=0)
     with open(a.file, "wb") as f:
-        pickle.dump(out.snapshot(), f, protocol=a.protocol)
+        f.write(data)
 
 
 main()

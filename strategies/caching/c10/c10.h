@@ -205,6 +205,9 @@ mr_status c10_pool_empty(c10_allocator *a, uint64_t id);   /* empty_cache of one
 void c10_capture_begin(c10_allocator *a);
 void c10_capture_end(c10_allocator *a);
 
+/* Bytes of the memory fraction, 0 while none is set. */
+uint64_t c10_memory_limit(const c10_allocator *a);
+
 /* Good until the next call with this allocator. */
 const c10_stats *c10_statistics(c10_allocator *a);
 void c10_reset_peaks(c10_allocator *a);

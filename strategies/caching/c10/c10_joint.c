@@ -208,6 +208,7 @@ static void report(mr_ctx *ctx, c10_allocator *allocator, mr_placement *out)
     static const char *const kinds[] = {"all", "small_pool", "large_pool"};
     const c10_stats *stats = c10_statistics(allocator);
     out->retries = stats->num_alloc_retries;
+    out->limit = c10_memory_limit(allocator);
 #define X(array)                                                                     \
     for (int k = 0; k < C10_KINDS; k++) {                                            \
         const c10_stat *stat = &stats->array[k];                                     \

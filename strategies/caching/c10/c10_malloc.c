@@ -68,6 +68,11 @@ mr_status c10_set_memory_fraction(c10_allocator *a, double fraction)
     return MR_OK;
 }
 
+uint64_t c10_memory_limit(const c10_allocator *a)
+{
+    return a->limited ? a->limit : 0;
+}
+
 mr_status c10_sound(const c10_allocator *a)
 {
     return a->broken ? MR_EINPUT : MR_OK;

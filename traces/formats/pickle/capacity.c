@@ -95,6 +95,19 @@ static uint32_t next_event(const mr_device_events *device, uint32_t event)
     return event;
 }
 
+/* A collection takes segments of the large pool alone, and only from the threshold on of a limit
+ * that is not below what succeeded. */
+static bool may_be_collection(const judging *j, uint32_t a, uint32_t end)
+{
+    const mr_device_events *device = j->device;
+    if (!((double)j->held[a] > device->options->collects * (double)j->low)) return false;
+    for (uint32_t i = a; i < end; i++) {
+        const mr_raw_event *e = &device->at[device->acts.at[i].event];
+        if (e->action == MR_RAW_segment_unmap || e->size == MR_SMALL_SEGMENT) return false;
+    }
+    return device->options->collects > 0;
+}
+
 /* The burst [a, end) of acts: was it asked for?  If not it bounds the capacity. */
 static bool judge_burst(judging *j, uint32_t a, uint32_t end)
 {
@@ -106,8 +119,7 @@ static bool judge_burst(judging *j, uint32_t a, uint32_t end)
     if (releases(action) || action == MR_RAW_oom)
         return false; /* goes on; the oom tells more */
     if (!takes(action)) return true;
-    if (device->options->collects > 0)
-        return false; /* may be a collection, which nothing failed */
+    if (may_be_collection(j, a, end)) return false; /* which nothing failed */
     while (device->acts.at[end].event != next) end++;
     const uint64_t bound = plus(j->held[a], taken(device, end));
     if (bound <= j->low) return true;

@@ -30,11 +30,11 @@ static void add_before(mr_walk *w, mr_device_events *device, mr_before_block *bl
     block->storage = w->trace->storages.n;
     MR_PUSH(w->ctx, &w->trace->storages, storage);
     device->segment[block->slot] = segment;
-    device->storage[block->slot] = block->storage;
+    device->storage[block->slot] = block->storage | (block->pending ? MR_LEAVING : 0);
 }
 
-/* Pieces that tile what is held; a free that is pending already is made again as the first
- * event, because a trace has no other place for it. */
+/* Pieces that tile what is held. A block whose free was requested before the first event is a
+ * pending piece: of its end only the completion is an event, and it may not even complete. */
 void mr_begin_device(mr_walk *w, mr_device_events *device)
 {
     const uint32_t slots = w->raw->addresses.all.n;
@@ -53,20 +53,9 @@ void mr_begin_device(mr_walk *w, mr_device_events *device)
                       false);
             at = block->address + block->bytes;
             add_piece(w, &device->history.start, held->segment, block->address, at,
-                      block->storage, false);
+                      block->storage, block->pending);
         }
         add_piece(w, &device->history.start, held->segment, at, end, MR_NONE, false);
-    }
-}
-
-void mr_free_pending(mr_walk *w, mr_device_events *device)
-{
-    for (uint32_t b = 0; b < device->before.n; b++) {
-        const mr_before_block *block = &device->before.at[b];
-        if (!block->pending) continue;
-        mr_walk_add(w, MR_FREE, block->storage);
-        mr_walk_command(w, device, MR_DEFER, block->storage, block->slot);
-        device->storage[block->slot] |= MR_LEAVING;
     }
 }
 

@@ -229,7 +229,6 @@ mr_status mr_walk_devices(mr_raw_snapshot *raw, mr_device_events *devices, uint3
     w.now = w.zero;
     make_room(&w, devices, n);
     for (uint32_t d = 0; d < n; d++) mr_begin_device(&w, &devices[d]);
-    for (uint32_t d = 0; d < n; d++) mr_free_pending(&w, &devices[d]);
     for (mr_device_events *device; (device = soonest(&w, devices, n)); device->i++) {
         if (w.timed) {
             const uint64_t time = device->at[device->i].time;

@@ -33,7 +33,6 @@ mr_status mr_walk_annotations(mr_walk *w, const mr_raw_annotation *annotations, 
 void mr_annotate_until(mr_walk *w, uint64_t time);
 
 void mr_begin_device(mr_walk *w, mr_device_events *device);
-void mr_free_pending(mr_walk *w, mr_device_events *device);
 mr_status mr_end_device(mr_walk *w, mr_device_events *device);
 
 #endif
