@@ -51,8 +51,11 @@ static mr_colouring choose_colouring(const mr_args *args, const mr_trace *trace)
 static mr_status choose_axis(mr_ctx *ctx, const mr_args *args, mr_figure *figure)
 {
     bool known = true;
-    for (uint32_t p = 0; p < figure->panels.n; p++)
+    figure->numbered = true;
+    for (uint32_t p = 0; p < figure->panels.n; p++) {
         known &= mr_clock_knows_time(figure, figure->panels.at[p].answer);
+        figure->numbered &= mr_clock_knows_numbers(figure, figure->panels.at[p].answer);
+    }
     const bool asked = args->axis && strcmp(args->axis, "time") == 0;
     if (asked && !known)
         return mr_fail(ctx, MR_EUNSUPPORTED,

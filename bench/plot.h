@@ -22,7 +22,8 @@ typedef enum mr_colouring { MR_BY_SIZE, MR_BY_ROLE, MR_BY_STACK, MR_BY_STREAM } 
 typedef struct mr_figure {
     const mr_scene *scene;
     uint32_t cuda_device;
-    bool by_time; /* x is the time of the recording in ns, not the number of events */
+    bool by_time;  /* x is the time of the recording in ns, not a number of events */
+    bool numbered; /* which then is that of the recording: no panel rewrites or repeats it */
     double x_end; /* largest x of all panels */
     mr_colouring colouring;
     uint64_t size_class[MR_SIZE_CLASSES]; /* largest block of each */
@@ -35,8 +36,10 @@ typedef struct mr_figure {
 typedef struct mr_clock {
     const mr_answer *answer;
     bool by_time, timed; /* timed: the recording has a time for every event; else ops have */
-    uint32_t event;      /* events that are over */
-    uint32_t recorded;   /* the same in the recording, which has events of other devices too */
+    bool numbered;
+    uint32_t event;    /* events that are over */
+    uint32_t recorded; /* the same in the recording: it has drops, and events of other devices */
+    uint32_t begin;    /* number of the last one that is over; a derived one's is its op's */
     uint64_t ns;
     double x;
 } mr_clock;
@@ -44,6 +47,7 @@ typedef struct mr_clock {
 /* True when the answer's events have times: ops that were measured, or events of a recording
  * that is neither rewritten nor repeated. */
 bool mr_clock_knows_time(const mr_figure *figure, const mr_answer *answer);
+bool mr_clock_knows_numbers(const mr_figure *figure, const mr_answer *answer);
 mr_clock mr_clock_start(const mr_figure *figure, const mr_answer *answer);
 /* Moves on to the event that command `c` serves; x is where that begins. */
 void mr_clock_to(mr_clock *clock, uint32_t c);

@@ -8,28 +8,36 @@ static bool ops_have_times(const mr_trace *trace)
     return false;
 }
 
+bool mr_clock_knows_numbers(const mr_figure *figure, const mr_answer *answer)
+{
+    return answer->trace.events.at == figure->scene->trace.events.at
+           && answer->schedule.ends.n < 2;
+}
+
 bool mr_clock_knows_time(const mr_figure *figure, const mr_answer *answer)
 {
-    const mr_trace *recorded = &figure->scene->trace;
     return ops_have_times(&answer->trace)
-           || (recorded->times.n && answer->trace.events.at == recorded->events.at
-               && answer->schedule.ends.n < 2);
+           || (figure->scene->trace.times.n && mr_clock_knows_numbers(figure, answer));
 }
 
 mr_clock mr_clock_start(const mr_figure *figure, const mr_answer *answer)
 {
     return (mr_clock){.answer = answer,
                       .by_time = figure->by_time,
+                      .numbered = figure->numbered,
                       .timed = figure->by_time && !ops_have_times(&answer->trace)};
 }
 
+/* Lifetimes that were derived are not in the recording. */
 static void find_recorded(mr_clock *clock, const mr_event *event)
 {
     const mr_trace *trace = &clock->answer->trace;
+    if (event->kind <= MR_DONE && !mr_trace_knows_lives(trace)) return;
     for (; clock->recorded < trace->events.n; clock->recorded++) {
         const mr_event *other = &trace->events.at[clock->recorded];
         if (other->kind != event->kind || other->id != event->id) continue;
-        clock->ns = trace->times.at[clock->recorded++];
+        if (clock->timed) clock->ns = trace->times.at[clock->recorded];
+        clock->recorded++;
         return;
     }
 }
@@ -37,8 +45,13 @@ static void find_recorded(mr_clock *clock, const mr_event *event)
 static void tick(mr_clock *clock)
 {
     const mr_event *event = &clock->answer->schedule.events.at[clock->event++];
-    if (clock->timed) find_recorded(clock, event);
-    else if (event->kind == MR_RUN) clock->ns += clock->answer->trace.ops.at[event->id].ns;
+    const uint32_t before = clock->recorded;
+    if (clock->timed || clock->numbered) find_recorded(clock, event);
+    const uint32_t over = clock->numbered ? clock->recorded : clock->event;
+    const bool derived = clock->numbered && clock->recorded == before;
+    clock->begin = derived ? over : over - 1;
+    if (!clock->timed && event->kind == MR_RUN)
+        clock->ns += clock->answer->trace.ops.at[event->id].ns;
 }
 
 static void go_past(mr_clock *clock, uint32_t event)
@@ -49,7 +62,9 @@ static void go_past(mr_clock *clock, uint32_t event)
 void mr_clock_past(mr_clock *clock, uint32_t event)
 {
     go_past(clock, event);
-    clock->x = clock->by_time ? (double)clock->ns : clock->event;
+    clock->x = clock->by_time    ? (double)clock->ns
+               : clock->numbered ? clock->recorded
+                                 : clock->event;
 }
 
 /* Events that free an id, looked for no further than the next allocation: a block that became
@@ -114,7 +129,7 @@ void mr_clock_to(mr_clock *clock, uint32_t c)
     while (c + 1 < placement->cmds.n && is_about_segments(&placement->cmds.at[c])) c++;
     if (placement->cmds.at[c].kind == MR_EXEC && is_about_segments(cmd)) return;
     go_past(clock, find_event(clock, &placement->cmds.at[c]));
-    clock->x = clock->by_time ? (double)clock->ns : clock->event ? clock->event - 1 : 0;
+    clock->x = clock->by_time ? (double)clock->ns : clock->begin;
 }
 
 double mr_clock_end(const mr_figure *figure)

@@ -34,12 +34,34 @@ static const char *plain(mr_ctx *ctx, const char *text, size_t most)
     return n > most ? mr_printf(ctx, "%s...", copy) : copy;
 }
 
+/* What was trained, as far as the recording says. */
+static const char *describe_model(mr_ctx *ctx, const mr_trace *trace)
+{
+    static const struct {
+        mr_about field;
+        const char *before;
+    } fields[] = {{MR_ABOUT_model, ""},
+                  {MR_ABOUT_batch, "batch "},
+                  {MR_ABOUT_sequence, "sequence "},
+                  {MR_ABOUT_image, "image "},
+                  {MR_ABOUT_precision, ""},
+                  {MR_ABOUT_optimizer, ""}};
+    const char *text = "";
+    for (size_t i = 0; i < MR_COUNT(fields); i++) {
+        const char *said = trace->about[fields[i].field];
+        if (said && *said)
+            text = mr_printf(ctx, "%s%s%s%s", text, *text ? ", " : "", fields[i].before,
+                             plain(ctx, said, 40));
+    }
+    return text;
+}
+
 static const char *describe_scene(mr_ctx *ctx, const mr_figure *figure)
 {
     const mr_scene *scene = figure->scene;
-    const char *text = plain(ctx, scene->trace.name, 80);
-    const char *model = scene->trace.about[MR_ABOUT_model];
-    if (model) text = mr_printf(ctx, "%s: %s", text, plain(ctx, model, 60));
+    const char *text = plain(ctx, scene->trace.name, 60);
+    const char *model = describe_model(ctx, &scene->trace);
+    if (*model) text = mr_printf(ctx, "%s: %s", text, model);
     if (scene->cuda_device_count > 1)
         text = mr_printf(ctx, "%s, device %" PRIu32, text, figure->cuda_device);
     if (scene->iterations > 1)
@@ -68,7 +90,9 @@ mr_head mr_head_begin(mr_ctx *ctx, const mr_figure *figure, const char *title)
     mr_head_add(&head, "title\t%s", title);
     mr_head_add(&head, "subtitle\t%s", describe_scene(ctx, figure));
     mr_head_add(&head, "x\t0\t%.12g\t%s", figure->x_end,
-                figure->by_time ? "time" : "events of the recording");
+                figure->by_time    ? "time"
+                : figure->numbered ? "events of the recording"
+                                   : "events");
 
     for (uint32_t p = 0; p < figure->panels.n; p++) {
         const mr_panel *panel = &figure->panels.at[p];

@@ -147,43 +147,83 @@ static void write_mark(marker *m)
                 room ? m->waiting : " ");
     m->n++;
     m->line = m->x + LINE_ROOM * m->end;
-    if (room) m->text = m->x + (LINE_ROOM + TEXT_ROOM * (double)strlen(m->waiting)) * m->end;
+    if (room && *m->waiting != ' ')
+        m->text = m->x + (LINE_ROOM + TEXT_ROOM * (double)strlen(m->waiting)) * m->end;
 }
 
 static void mark(marker *m, double x, const char *text)
 {
     const bool same = m->waiting && m->x == x;
+    const bool both = same && *m->waiting != ' ' && *text != ' '; /* a blank says nothing */
     if (!same) write_mark(m);
-    m->waiting = same ? mr_printf(m->head->ctx, "%s, %s", m->waiting, text) : text;
+    if (both) m->waiting = mr_printf(m->head->ctx, "%s, %s", m->waiting, text);
+    else if (!same || *text != ' ') m->waiting = text;
     m->x = x;
 }
 
-/* Phases of ops speak where the recording has no marks of its own. */
-static void mark_op(marker *m, double x, const mr_op *op, mr_phase *phase)
+typedef struct marking { /* what is written beside lines */
+    bool steps, phases;
+    bool phase_lines; /* phases have lines, with or without texts */
+} marking;
+
+/* One step needs no name; with several of them their phases would fill the figure. */
+static marking plan_marks(const mr_schedule *schedule)
 {
-    if (op->phase == *phase || op->phase == MR_OTHER) return;
+    enum { PHASES_IN_MOST = 8 };
+    uint32_t steps = 0, phases = 0;
+    for (uint32_t e = 0; e < schedule->events.n; e++) {
+        const mr_event *event = &schedule->events.at[e];
+        if (event->kind == MR_RUN)
+            phases += schedule->trace->ops.at[event->id].phase != MR_OTHER;
+        if (event->kind != MR_MARK) continue;
+        const mr_mark_kind kind = schedule->trace->marks.at[event->id].kind;
+        steps += kind == MR_STEP_BEGIN;
+        phases += kind == MR_PHASE_BEGIN;
+    }
+    return (marking){steps > 1 || !phases, steps < 2, steps <= PHASES_IN_MOST};
+}
+
+/* Phases of ops speak where the recording has no marks of its own. */
+static bool begins_phase(const mr_op *op, mr_phase *phase)
+{
+    if (op->phase == *phase || op->phase == MR_OTHER) return false;
     *phase = op->phase;
-    mark(m, x, mr_phase_name(op->phase));
+    return true;
+}
+
+static void mark_event(marker *m, const marking *plan, double x, const mr_trace *trace,
+                       const mr_event *event, mr_phase *phase)
+{
+    const mr_mark *said = event->kind == MR_MARK ? &trace->marks.at[event->id] : NULL;
+    if (said && said->kind == MR_STEP_BEGIN && plan->steps)
+        mark(m, x, *said->name ? said->name : "step");
+    if (said && said->kind == MR_PHASE_BEGIN && plan->phase_lines)
+        mark(m, x, plan->phases ? said->name : " ");
+    if (event->kind == MR_RUN && plan->phase_lines
+        && begins_phase(&trace->ops.at[event->id], phase))
+        mark(m, x, plan->phases ? mr_phase_name(*phase) : " ");
+}
+
+static bool has_phase_marks(const mr_trace *trace)
+{
+    for (uint32_t i = 0; i < trace->marks.n; i++)
+        if (trace->marks.at[i].kind == MR_PHASE_BEGIN) return true;
+    return false;
 }
 
 static void add_marks(mr_head *head, const mr_figure *figure, uint32_t p)
 {
     const mr_answer *answer = figure->panels.at[p].answer;
     const mr_schedule *schedule = &answer->schedule;
+    const bool marked = has_phase_marks(&answer->trace);
+    const marking plan = plan_marks(schedule);
     mr_clock clock = mr_clock_start(figure, answer);
     marker m = {.head = head, .panel = p + 1, .end = figure->x_end};
     mr_phase phase = MR_OTHER;
-    bool marked = false;
     for (uint32_t e = 0; e < schedule->events.n; e++) {
         const mr_event *event = &schedule->events.at[e];
-        const mr_mark *said =
-            event->kind == MR_MARK ? &answer->trace.marks.at[event->id] : NULL;
-        const bool phases = said && said->kind == MR_PHASE_BEGIN;
-        marked |= phases;
-        if (phases || (said && said->kind == MR_STEP_BEGIN))
-            mark(&m, clock.x, *said->name ? said->name : "step");
-        if (event->kind == MR_RUN && !marked)
-            mark_op(&m, clock.x, &answer->trace.ops.at[event->id], &phase);
+        if (event->kind != MR_RUN || !marked)
+            mark_event(&m, &plan, clock.x, &answer->trace, event, &phase);
         if (e == answer->placement.oom_at)
             mr_head_add(head, "mark\t%" PRIu32 "\t%.12g\tout of memory\t1", p + 1, clock.x);
         mr_clock_past(&clock, e + 1);

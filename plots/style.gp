@@ -123,9 +123,9 @@ heading = "set label 1001 title_text at screen px(20), screen py(26) " \
         . "set label 1003 caption_text at screen px(20), screen py(high - 18 * caption_rows) " \
         . "    font ',12' textcolor rgb dim"
 
-# The name of a panel in letters that fit; gnuplot does not say how wide a text is, but two kinds
-# of letters are near enough.
-letter_width(c) = strstrt("fijlrtI.,:;()' ", c) ? 5.4 : 9.2
+# The name of a panel in letters that fit; gnuplot does not say how wide a text is, but three
+# kinds of letters are near enough.
+letter_width(c) = strstrt("fijlrtI.,:;()' ", c) ? 5.4 : strstrt("mwMW", c) ? 12.5 : 9.2
 text_width(text) = strlen(text) ? (sum [i = 1:strlen(text)] letter_width(text[i:i])) : 0
 fitting(text, room) = text_width(text) < 0.88 * room ? ",15" \
                     : text_width(text) < 1.08 * room ? ",12" : ",10"

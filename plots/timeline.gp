@@ -34,6 +34,8 @@ x(none) = column("x") / x_unit
 here(c) = column("panel") == p ? column(c) / unit : NaN
 upto(s) = column("panel") == p ? (sum [i = 1:s] column(stack_column[i])) / unit : NaN
 
+mark_width(m) = mark_alarm[m] ? 2 : mark_text[m] eq " " ? 0.4 : 0.9
+
 set multiplot
 do for [p = 1:panels] {
     unset label
@@ -59,10 +61,17 @@ do for [p = 1:panels] {
         if (mark_panel[m] != p) { continue }
         at = mark_x[m] / x_unit
         set arrow m from first at, graph 0 to first at, graph 1 nohead \
-            linecolor rgb (mark_alarm[m] ? alarm : dim) linewidth (mark_alarm[m] ? 2 : 0.8) \
+            linecolor rgb (mark_alarm[m] ? alarm : dim) linewidth mark_width(m) \
             dashtype 3 front
-        set label 3 + m mark_text[m] at first at, graph (mark_alarm[m] ? 0.5 : 0.97) \
-            offset 0.4, -0.3 font ",12" textcolor rgb (mark_alarm[m] ? alarm : ink) front
+        text_y = mark_alarm[m] ? 0.5 : 0.97
+        text_colour = mark_alarm[m] ? alarm : ink
+        if (mark_x[m] - x_low < 0.93 * (x_high - x_low)) {
+            set label 3 + m mark_text[m] at first at, graph text_y offset 0.4, -0.3 \
+                font ",12" textcolor rgb text_colour front
+        } else {
+            set label 3 + m mark_text[m] at first at, graph text_y right offset -0.4, -0.3 \
+                font ",12" textcolor rgb text_colour front
+        }
     }
     plot DATA using (x(0)):(here("reserved")) with filledcurves y1=0 linecolor rgb held, \
          for [s = stacks:1:-1] DATA using (x(0)):(upto(s)) with filledcurves y1=0 \

@@ -61,6 +61,24 @@ done
 size=$(wc -c < "$work/long/address-space.svg")
 [ "$size" -lt 4000000 ] || fail "the long address space takes $size bytes"
 
+# What stands to the right is the number of the event that info says.
+for trace in "$root"/traces/tiny/mlp.csv "$root"/traces/tiny/streams.csv; do
+    "$memreuse" plot "$trace" pytorch -x events -o "$work/events" > /dev/null \
+        || fail "plot of $trace by events failed"
+    want=$("$memreuse" info "$trace" --by maker --format csv | awk -F, 'NR == 2 { print $3 }')
+    got=$(awk -F, '/^#/ || $1 == "panel" { next } $3 > most { most = $3; at = $2 } END { print at }' \
+        "$work/events/timeline.csv")
+    [ "$got" = "$want" ] || fail "$trace: the timeline peaks at event $got, info says $want"
+done
+
+# Steps have their names where there are several, phases where there is one.
+marks() { sed -n 's/^# mark\t1\t[^\t]*\t\([^\t]*\)\t.*/\1/p' "$1" | tr '\n' ';'; }
+[ "$(marks "$work/deep/er/timeline.csv")" = "forward;backward;update;" ] \
+    || fail "marks of one step: $(marks "$work/deep/er/timeline.csv")"
+"$memreuse" plot "$mlp" pytorch -n 2 -o "$work/twice" > /dev/null || fail "plot of two steps failed"
+[ "$(marks "$work/twice/timeline.csv")" = "step 2; ; ;step 2; ; ;" ] \
+    || fail "marks of two steps: $(marks "$work/twice/timeline.csv")"
+
 # Roles on top of each other are all that is allocated.
 awk -F, '/^#/ || $1 == "panel" { next }
     { for (i = 6; i <= NF; i++) $4 -= $i } $4 != 0 { exit 1 }' "$work/deep/er/timeline.csv" \
