@@ -44,6 +44,7 @@ static mr_status rewrite(mr_ctx *ctx, const mr_spec *spec, mr_trace *current)
         MR_TRY(stage->strategy->rewrite(ctx, stage->params, current, &next));
         MR_TRY(blame(ctx, stage->strategy, mr_trace_check(ctx, &next)));
         MR_TRY(blame(ctx, stage->strategy, mr_rewrite_check(ctx, current, &next)));
+        mr_rewrite_settle(ctx, &next);
         *current = next;
     }
     return MR_OK;

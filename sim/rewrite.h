@@ -97,6 +97,11 @@ mr_ids mr_ids_of(mr_ctx *ctx, uint32_t n, const uint32_t *at);
 uint64_t mr_part_bytes(uint64_t bytes, uint64_t per_sample, uint64_t batch, uint64_t parts,
                        uint64_t i);
 
+/* After the referee: numbers ops, tensors and storages in the order of their first use and leaves out
+ * what is not used, so that the trace can be written, and the next rewrite sees no difference to
+ * a recording. */
+void mr_rewrite_settle(mr_ctx *ctx, mr_trace *trace);
+
 /* Notes for a person what was refused or done and why, as one sentence. */
 void mr_rewrite_remark(mr_rewrite *r, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

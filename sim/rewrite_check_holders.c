@@ -13,12 +13,6 @@ typedef struct holders {
     uint32_t *kept;    /* by storage: how long autograd holds it, by what has run so far */
 } holders;
 
-/* The op whose gradient decides when what op o saves is let go: a recomputed one's original. */
-static uint32_t original(const mr_trace *trace, uint32_t o)
-{
-    return trace->ops.at[o].again == MR_NONE ? o : trace->ops.at[o].again;
-}
-
 static bool look_ahead(holders *h)
 {
     bool knows = false;
@@ -26,7 +20,9 @@ static bool look_ahead(holders *h)
         const mr_event event = h->trace->events.at[e];
         if (event.kind == MR_DROP) h->dropped[h->trace->tensors.at[event.id].storage] = e;
         if (event.kind != MR_RUN || h->trace->ops.at[event.id].of == MR_NONE) continue;
-        h->let_go[h->trace->ops.at[event.id].of] = e;
+        const uint32_t of = h->trace->ops.at[event.id].of, first = h->trace->ops.at[of].again;
+        h->let_go[of] = e;
+        if (first != MR_NONE) h->let_go[first] = e; /* it has lost what it saved, or most of it */
         knows = true;
     }
     return knows;
@@ -45,7 +41,7 @@ static mr_status run(mr_ctx *ctx, holders *h, uint32_t o, uint32_t event)
                        " and autograd does not keep",
                        o, op->name, *op->module ? " of " : "", op->module, op->in.at[i], s);
     }
-    const uint32_t until = h->let_go[original(t, o)];
+    const uint32_t until = h->let_go[o];
     for (uint32_t i = 0; i < op->saved.n; i++) {
         uint32_t *kept = &h->kept[t->tensors.at[op->saved.at[i].tensor].storage];
         if (until > *kept) *kept = until;

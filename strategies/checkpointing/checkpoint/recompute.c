@@ -1,0 +1,188 @@
+/* recompute -- what torch.utils.checkpoint does to a step.
+ *
+ *     forward    x ──► [ a b c ] ──► y         nothing inside saves; x is held
+ *     backward   ... ──► a b c again ──► c' b' a'        x is let go of after the last of these
+ *
+ * use_reentrant=False.  Whatever an op inside would save is a placeholder.  The first op of the
+ * backward pass that asks for one has the region run again; that stops as soon as everything that
+ * was saved is there again: after the last op that saves a result, but before it when it saves
+ * only what it reads.  Program variables end there.  Each value is let go of with the op whose
+ * gradient it serves.
+ *
+ * use_reentrant=True.  The region is one op to autograd: it runs again before the first gradient
+ * inside, all of it, and its outputs and their gradients are held until the last.
+ *
+ * Random ops draw what they drew, since the state of the generator is kept.
+ */
+#include "recompute.h"
+
+#include "recompute_look.h"
+
+#include <string.h>
+
+typedef struct writer {
+    mr_rewrite r;
+    mr_where again; /* where what was computed again is now */
+    const looked *l;
+    const recompute_how *how;
+    uint32_t *copy; /* by op of a region: the op that runs again, MR_NONE as long as it has not */
+} writer;
+
+static const mr_event *event_at(const writer *w, uint32_t e)
+{
+    return &w->r.in->events.at[e];
+}
+
+/* ---- one region again -------------------------------------------------------------------------- */
+
+static uint32_t storage_of(const writer *w, uint32_t tensor)
+{
+    return w->r.in->tensors.at[tensor].storage;
+}
+
+static bool is_saved(const mr_op *op, uint32_t tensor)
+{
+    for (uint32_t i = 0; i < op->saved.n; i++)
+        if (op->saved.at[i].tensor == tensor) return true;
+    return false;
+}
+
+/* A variable inside the region ends, in its second run.  Reentrant: not yet if it is a result. */
+static void drop_again(writer *w, uint32_t tensor, uint32_t region)
+{
+    const uint32_t s = storage_of(w, tensor);
+    if (w->l->born_in[s] != region) return;
+    if (w->how->reentrant && w->l->outlives[s]) return;
+    mr_rewrite_drop(&w->r, &w->again, tensor);
+}
+
+/* All variables end with the function; but what is saved by an op that does not run any more is
+ * kept beside, for its gradient. */
+static void drop_all_again(writer *w, uint32_t region)
+{
+    const looked_region *look = &w->l->look[region];
+    const mr_op *unsaved = look->unsaved == MR_NONE ? NULL : &w->r.in->ops.at[look->unsaved];
+    for (uint32_t e = w->l->regions.at[region].begin; e < look->stop; e++) {
+        if (event_at(w, e)->kind != MR_RUN) continue;
+        const mr_ids made = w->r.in->ops.at[event_at(w, e)->id].out;
+        for (uint32_t i = 0; i < made.n; i++)
+            if (!unsaved || !is_saved(unsaved, made.at[i])) drop_again(w, made.at[i], region);
+    }
+}
+
+static void run_again(writer *w, uint32_t region)
+{
+    for (uint32_t e = w->l->regions.at[region].begin; e < w->l->look[region].stop; e++) {
+        const mr_event event = *event_at(w, e);
+        if (event.kind == MR_DROP) drop_again(w, event.id, region);
+        if (event.kind == MR_RUN)
+            w->copy[event.id] = mr_rewrite_replay(&w->r, &w->again, event.id);
+    }
+    drop_all_again(w, region);
+}
+
+/* What only runs once although its gradient needs what it saved. */
+static void drop_unsaved(writer *w, const looked_region *look)
+{
+    const mr_op *op = &w->r.in->ops.at[look->unsaved];
+    for (uint32_t i = 0; i < op->saved.n; i++) {
+        const uint32_t t = op->saved.at[i].tensor;
+        if (w->again.storage[storage_of(w, t)] != storage_of(w, t))
+            mr_rewrite_drop(&w->r, &w->again, t);
+    }
+}
+
+/* Reentrant: what was held as long as autograd was inside. */
+static void drop_results(writer *w, uint32_t region)
+{
+    const looked_region *look = &w->l->look[region];
+    for (uint32_t e = w->l->regions.at[region].begin; e < look->stop; e++) {
+        if (event_at(w, e)->kind != MR_RUN) continue;
+        const mr_ids made = w->r.in->ops.at[event_at(w, e)->id].out;
+        for (uint32_t i = 0; i < made.n; i++)
+            if (w->l->born_in[storage_of(w, made.at[i])] == region)
+                mr_rewrite_drop(&w->r, &w->again, made.at[i]);
+    }
+    for (uint32_t i = 0; i < look->gradients.n; i++)
+        mr_rewrite_drop(&w->r, NULL, look->gradients.at[i]);
+}
+
+/* ---- the whole step ---------------------------------------------------------------------------- */
+
+/* The program's variables inside a region end with it, even if autograd's hold on a view made
+ * their recorded end later. */
+static void end_forward(writer *w, uint32_t region)
+{
+    const looked_region *look = &w->l->look[region];
+    for (uint32_t i = 0; i < look->late_drops.n; i++)
+        mr_rewrite_drop(&w->r, NULL, look->late_drops.at[i]);
+}
+
+/* An op that computes a gradient inside a region. */
+static void run_gradient(writer *w, uint32_t region, uint32_t e)
+{
+    const looked_region *look = &w->l->look[region];
+    const uint32_t o = event_at(w, e)->id, of = w->r.in->ops.at[o].of;
+    if (look->trigger == e) run_again(w, region);
+    mr_rewrite_run(&w->r, &w->again, o);
+    /* From here on what the second run of `of` saved is let go; what the first one did, later. */
+    if (w->copy[of] != MR_NONE && e <= w->l->inside_end[of]) w->r.out->ops.at[o].of = w->copy[of];
+    if (look->unsaved != MR_NONE && look->unsaved_last == e) drop_unsaved(w, look);
+}
+
+static void write_run(writer *w, uint32_t e)
+{
+    const uint32_t o = event_at(w, e)->id, of = w->r.in->ops.at[o].of;
+    const uint32_t forward = w->l->region_of[o];
+    const uint32_t region = of == MR_NONE ? MR_NONE : w->l->region_of[of];
+    if (region != MR_NONE) run_gradient(w, region, e);
+    else mr_rewrite_keep(&w->r, NULL, e);
+    if (forward != MR_NONE && w->l->regions.at[forward].end == e + 1) end_forward(w, forward);
+}
+
+static void write_events(writer *w)
+{
+    for (uint32_t e = 0; e < w->r.in->events.n; e++) {
+        const uint32_t ends = w->l->ends[e];
+        if (event_at(w, e)->kind == MR_RUN) write_run(w, e);
+        else if (!w->l->moved_drop[e]) mr_rewrite_keep(&w->r, NULL, e);
+        if (ends == MR_NONE || !w->how->reentrant) continue;
+        w->r.out->ops.at[event_at(w, e)->id].of = w->l->look[ends].holder;
+        drop_results(w, ends);
+    }
+}
+
+/* Autograd keeps nothing of what is inside, but what the region reads, until its end: that is what
+ * the op saves whose gradient comes last. */
+static void change_savers(writer *w)
+{
+    const mr_trace *in = w->r.in;
+    for (uint32_t o = 0; o < in->ops.n; o++)
+        if (w->l->region_of[o] != MR_NONE) w->r.out->ops.at[o].saved.n = 0;
+    for (uint32_t i = 0; i < w->l->regions.n; i++) {
+        const looked_region *look = &w->l->look[i];
+        if (look->holder == MR_NONE) continue;
+        mr_op *op = &w->r.out->ops.at[look->holder];
+        op->saved.at = MR_NEW_N(w->r.ctx, mr_saved, look->inputs.n);
+        op->saved.n = look->inputs.n;
+        for (uint32_t t = 0; t < look->inputs.n; t++)
+            op->saved.at[t] = (mr_saved){look->inputs.at[t], MR_SAVED_INPUT};
+    }
+}
+
+mr_status recompute(mr_ctx *ctx, const mr_trace *in, const regions *list,
+                    const recompute_how *how, mr_trace *out)
+{
+    writer *w = MR_NEW(ctx, writer);
+    looked l;
+    w->how = how;
+    w->l = &l;
+    MR_TRY(mr_rewrite_begin(ctx, in, out, &w->r));
+    MR_TRY(recompute_look(&w->r, list, how->reentrant, &l));
+    mr_where_init(&w->r, &w->again);
+    w->copy = MR_NEW_N(ctx, uint32_t, in->ops.n);
+    for (uint32_t o = 0; o < in->ops.n; o++) w->copy[o] = MR_NONE;
+    write_events(w);
+    change_savers(w);
+    return MR_OK;
+}

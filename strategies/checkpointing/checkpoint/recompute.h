@@ -1,0 +1,16 @@
+/* recompute.h -- regions of the forward pass lose what they saved and are run again. */
+#ifndef RECOMPUTE_H
+#define RECOMPUTE_H
+
+#include "region.h"
+
+typedef struct recompute_how {
+    bool reentrant; /* as torch.utils.checkpoint does it with use_reentrant=True */
+} recompute_how;
+
+/* The rewritten trace.  A region that cannot be run again is left as it is, and a remark says why;
+ * MR_EUNSUPPORTED when that is so for all of them. */
+mr_status recompute(mr_ctx *ctx, const mr_trace *in, const regions *list,
+                    const recompute_how *how, mr_trace *out);
+
+#endif

@@ -1,0 +1,288 @@
+/* recompute_look -- when a region runs again, until where, and whether it can. */
+#include "recompute_look.h"
+
+#include <string.h>
+
+typedef struct looker {
+    mr_rewrite *r;
+    const mr_trace *in;
+    bool reentrant;
+    const char **refused;  /* by region of the list: why, NULL */
+    bool *saves;           /* by region */
+    bool *summed;          /* by op: the last ops of its gradient are sums by the engine */
+    uint32_t open;         /* region of the last gradient, as long as only the engine goes on */
+    uint32_t *seen;        /* by storage: the region that noted it last */
+    uint32_t *dropped;     /* by tensor: event of its drop, MR_NONE */
+    looked *l;
+} looker;
+
+static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
+{
+    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
+    if (n) memset(at, 0xff, n * sizeof *at);
+    return at;
+}
+
+static uint32_t storage_of(const looker *k, uint32_t tensor)
+{
+    return k->in->tensors.at[tensor].storage;
+}
+
+static uint32_t region_of_gradient(const looker *k, const mr_op *op)
+{
+    return op->of == MR_NONE ? MR_NONE : k->l->region_of[op->of];
+}
+
+#define REFUSE(k, region, ...)                                              \
+    do {                                                                    \
+        if (!(k)->refused[region])                                          \
+            (k)->refused[region] = mr_printf((k)->r->ctx, __VA_ARGS__);     \
+    } while (0)
+
+/* ---- what is inside ---------------------------------------------------------------------------- */
+
+static void look_inside_op(looker *k, uint32_t region, uint32_t e)
+{
+    const uint32_t o = k->in->events.at[e].id;
+    const mr_op *op = &k->in->ops.at[o];
+    looked_region *look = &k->l->look[region];
+    k->l->region_of[o] = region;
+    for (uint32_t i = 0; i < op->out.n; i++) {
+        const uint32_t s = storage_of(k, op->out.at[i]);
+        if (k->r->birth[s] != o) continue;
+        k->l->born_in[s] = region;
+        k->l->outlives[s] = k->in->storages.at[s].after;
+    }
+    if (!op->saved.n) return;
+    k->saves[region] = true;
+    look->stop = e; /* unless it saves a result, which is there when it has run */
+    look->unsaved = o;
+    for (uint32_t i = 0; i < op->saved.n; i++) {
+        bool result = op->saved.at[i].as != MR_SAVED_INPUT;
+        for (uint32_t j = 0; j < op->mutates.n; j++)
+            result |= op->mutates.at[j] == op->saved.at[i].tensor;
+        if (!result) continue;
+        look->stop = e + 1;
+        look->unsaved = MR_NONE;
+    }
+}
+
+static void look_inside(looker *k, uint32_t region)
+{
+    const uint32_t end = k->l->regions.at[region].end;
+    for (uint32_t e = k->l->regions.at[region].begin; e < end; e++)
+        if (k->in->events.at[e].kind == MR_RUN) look_inside_op(k, region, e);
+    if (k->reentrant) {
+        k->l->look[region].stop = end;
+        k->l->look[region].unsaved = MR_NONE;
+    }
+    if (!k->saves[region]) REFUSE(k, region, "it saves nothing for the backward pass");
+}
+
+/* ---- what goes in and out ---------------------------------------------------------------------- */
+
+static void look_at_inputs(looker *k, uint32_t region, const mr_op *op)
+{
+    for (uint32_t i = 0; i < op->in.n; i++) {
+        const uint32_t s = storage_of(k, op->in.at[i]);
+        if (k->l->born_in[s] == region || k->seen[s] == region) continue;
+        k->seen[s] = region;
+        if (!k->in->storages.at[s].before)
+            MR_PUSH(k->r->ctx, &k->l->look[region].inputs, op->in.at[i]);
+    }
+    for (uint32_t i = 0; i < op->mutates.n; i++) {
+        const mr_storage *s = &k->in->storages.at[storage_of(k, op->mutates.at[i])];
+        if (k->l->born_in[storage_of(k, op->mutates.at[i])] == region) continue;
+        if (s->before && s->role == MR_ROLE_buffer) continue; /* a statistic is updated twice */
+        REFUSE(k, region, "its op %s changes a tensor that it has not made", op->name);
+    }
+}
+
+/* Who uses what a region has made, other than the region's own gradients? */
+static void look_at_outputs(looker *k, const mr_op *op, uint32_t region, uint32_t gradient)
+{
+    for (uint32_t i = 0; i < op->in.n; i++) {
+        const uint32_t s = storage_of(k, op->in.at[i]), born = k->l->born_in[s];
+        if (born != MR_NONE && born != region && born != gradient) k->l->outlives[s] = true;
+    }
+    for (uint32_t i = 0; i < op->saved.n; i++) {
+        const uint32_t s = storage_of(k, op->saved.at[i].tensor), born = k->l->born_in[s];
+        if (born != MR_NONE && born != region) k->l->outlives[s] = true;
+    }
+}
+
+/* Tensors from outside that the gradients inside read, made in the backward pass. */
+static void look_at_gradients(looker *k, const mr_op *op, uint32_t region)
+{
+    for (uint32_t i = 0; i < op->in.n; i++) {
+        const uint32_t t = op->in.at[i], birth = k->r->birth[storage_of(k, t)];
+        if (birth == MR_NONE || k->in->ops.at[birth].phase != MR_BACKWARD) continue;
+        if (region_of_gradient(k, &k->in->ops.at[birth]) == region) continue;
+        if (k->in->storages.at[storage_of(k, t)].after) continue;
+        MR_PUSH(k->r->ctx, &k->l->look[region].gradients, t);
+    }
+}
+
+/* ---- when it runs again ------------------------------------------------------------------------ */
+
+/* When a gradient has not the shape of its tensor, which was broadcast, the engine sums it up after
+ * the gradient's own ops, which hold what they unpacked no longer. */
+static bool is_sum_of_engine(const mr_op *op, bool follows_sum)
+{
+    if (!strcmp(op->name, "aten::sum")) return true;
+    return follows_sum
+           && (!strcmp(op->name, "aten::view") || !strcmp(op->name, "aten::_to_copy"));
+}
+
+static void look_at_backward(looker *k, uint32_t e, const mr_op *op, uint32_t region)
+{
+    looked_region *look = &k->l->look[region];
+    if (!k->reentrant && !k->in->ops.at[op->of].saved.n) return; /* asks for nothing */
+    if (look->trigger == MR_NONE) look->trigger = e;
+    look->last = e;
+    look->holder = op->of;
+    k->summed[op->of] = is_sum_of_engine(op, k->summed[op->of]);
+    if (k->reentrant || !k->summed[op->of] || k->l->inside_end[op->of] == MR_NONE)
+        k->l->inside_end[op->of] = e;
+}
+
+/* The engine's last sums inside a region are of no op. */
+static void look_at_engine(looker *k, uint32_t e, const mr_op *op, uint32_t region)
+{
+    if (region == MR_NONE || op->phase != MR_BACKWARD || !k->reentrant) return;
+    k->l->look[region].last = e;
+}
+
+static void look_at_run(looker *k, uint32_t e)
+{
+    const uint32_t o = k->in->events.at[e].id;
+    const mr_op *op = &k->in->ops.at[o];
+    const uint32_t region = k->l->region_of[o], gradient = region_of_gradient(k, op);
+    if (region != MR_NONE) look_at_inputs(k, region, op);
+    look_at_outputs(k, op, region, gradient);
+    if (gradient != MR_NONE) look_at_backward(k, e, op, gradient);
+    if (gradient != MR_NONE && k->reentrant) look_at_gradients(k, op, gradient);
+    if (op->of != MR_NONE) k->open = gradient;
+    else look_at_engine(k, e, op, k->open);
+    const uint32_t again = op->again == MR_NONE ? MR_NONE : k->l->region_of[op->again];
+    if (again != MR_NONE) REFUSE(k, again, "it is computed again already");
+}
+
+/* Does anybody change what a region reads before it has run again? */
+static void look_for_changes(looker *k)
+{
+    uint32_t *changed = MR_NEW_N(k->r->ctx, uint32_t, k->in->storages.n); /* event, 0: never */
+    for (uint32_t e = 0; e < k->in->events.n; e++) {
+        if (k->in->events.at[e].kind != MR_RUN) continue;
+        const mr_op *op = &k->in->ops.at[k->in->events.at[e].id];
+        const uint32_t gradient = region_of_gradient(k, op);
+        if (gradient != MR_NONE && k->l->look[gradient].trigger == e) {
+            const looked_region *look = &k->l->look[gradient];
+            for (uint32_t i = 0; i < look->inputs.n; i++)
+                if (changed[storage_of(k, look->inputs.at[i])]
+                    > k->l->regions.at[gradient].begin)
+                    REFUSE(k, gradient, "what it reads is changed before it runs again");
+        }
+        for (uint32_t i = 0; i < op->mutates.n; i++)
+            changed[storage_of(k, op->mutates.at[i])] = e;
+    }
+}
+
+static void look_for_drops(looker *k)
+{
+    uint32_t *next_run = none_of(k->r->ctx, k->l->regions.n);
+    uint32_t region = 0;
+    for (uint32_t e = 0; e < k->in->events.n; e++) {
+        const mr_event event = k->in->events.at[e];
+        if (event.kind == MR_RUN)
+            while (region < k->l->regions.n && k->l->regions.at[region].end <= e)
+                next_run[region++] = e;
+        if (event.kind != MR_DROP) continue;
+        const uint32_t s = storage_of(k, event.id), born = k->l->born_in[s];
+        if (born == MR_NONE || k->l->outlives[s] || e < next_run[born]) continue;
+        k->l->moved_drop[e] = true;
+        MR_PUSH(k->r->ctx, &k->l->look[born].late_drops, event.id);
+    }
+}
+
+/* Gradients are held until the region ends: drops before that are put off. */
+static void hold_gradients(looker *k)
+{
+    for (uint32_t e = 0; e < k->in->events.n; e++)
+        if (k->in->events.at[e].kind == MR_DROP) k->dropped[k->in->events.at[e].id] = e;
+    for (uint32_t i = 0; i < k->l->regions.n; i++) {
+        looked_region *look = &k->l->look[i];
+        uint32_t n = 0;
+        for (uint32_t j = 0; j < look->gradients.n; j++) {
+            const uint32_t e = k->dropped[look->gradients.at[j]];
+            if (e != MR_NONE && e > look->last) continue;
+            if (e != MR_NONE) k->l->moved_drop[e] = true;
+            look->gradients.at[n++] = look->gradients.at[j];
+        }
+        look->gradients.n = n;
+    }
+}
+
+/* ---- all --------------------------------------------------------------------------------------- */
+
+static void begin(looker *k, const regions *list)
+{
+    mr_ctx *ctx = k->r->ctx;
+    looked *l = k->l;
+    memset(l, 0, sizeof *l);
+    l->regions = *list;
+    l->look = MR_NEW_N(ctx, looked_region, list->n);
+    for (uint32_t i = 0; i < list->n; i++)
+        l->look[i].trigger = l->look[i].last = l->look[i].holder = l->look[i].unsaved = MR_NONE;
+    l->region_of = none_of(ctx, k->in->ops.n);
+    l->born_in = none_of(ctx, k->in->storages.n);
+    l->outlives = MR_NEW_N(ctx, bool, k->in->storages.n);
+    l->moved_drop = MR_NEW_N(ctx, bool, k->in->events.n);
+    l->inside_end = none_of(ctx, k->in->ops.n);
+    l->ends = none_of(ctx, k->in->events.n);
+    k->summed = MR_NEW_N(ctx, bool, k->in->ops.n);
+    k->open = MR_NONE;
+    k->refused = MR_NEW_N(ctx, const char *, list->n);
+    k->saves = MR_NEW_N(ctx, bool, list->n);
+    k->seen = none_of(ctx, k->in->storages.n);
+    k->dropped = none_of(ctx, k->in->tensors.n);
+}
+
+static void look_at_all(looker *k, const regions *list)
+{
+    begin(k, list);
+    for (uint32_t i = 0; i < list->n; i++) look_inside(k, i);
+    for (uint32_t e = 0; e < k->in->events.n; e++)
+        if (k->in->events.at[e].kind == MR_RUN) look_at_run(k, e);
+    for (uint32_t i = 0; i < list->n; i++)
+        if (k->l->look[i].trigger == MR_NONE)
+            REFUSE(k, i, "no op of the backward pass asks for what it saves");
+        else if (k->l->look[i].unsaved != MR_NONE)
+            k->l->look[i].unsaved_last = k->l->inside_end[k->l->look[i].unsaved];
+    look_for_changes(k);
+}
+
+mr_status recompute_look(mr_rewrite *r, const regions *list, bool reentrant, looked *out)
+{
+    looker k = {.r = r, .in = r->in, .reentrant = reentrant, .l = out};
+    regions left = {0};
+    const char *why = NULL;
+    look_at_all(&k, list);
+    for (uint32_t i = 0; i < list->n; i++) {
+        if (!k.refused[i]) {
+            MR_PUSH(r->ctx, &left, list->at[i]);
+            continue;
+        }
+        why = k.refused[i];
+        mr_rewrite_remark(r, "checkpoint leaves %s as it is: %s", list->at[i].name, why);
+    }
+    if (!left.n)
+        return mr_fail(r->ctx, MR_EUNSUPPORTED,
+                       "none of %u regions of '%s' can be run again: of the last, %s", list->n,
+                       r->in->name, why ? why : "nothing is known");
+    if (left.n < list->n) look_at_all(&k, &left); /* what is left is whole without the others */
+    for (uint32_t i = 0; i < left.n; i++) out->ends[out->look[i].last] = i;
+    look_for_drops(&k);
+    if (reentrant) hold_gradients(&k);
+    return MR_OK;
+}

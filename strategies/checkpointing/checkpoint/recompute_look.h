@@ -1,0 +1,36 @@
+/* recompute_look.h -- what must be known of regions before a step is written anew. */
+#ifndef RECOMPUTE_LOOK_H
+#define RECOMPUTE_LOOK_H
+
+#include "region.h"
+
+typedef MR_VEC(uint32_t) numbers;
+
+typedef struct looked_region {
+    uint32_t stop;      /* event before which running it again ends */
+    uint32_t trigger;   /* event, in the backward pass, before which it runs again */
+    uint32_t last;      /* event: the last gradient inside */
+    uint32_t holder;    /* op of the region whose gradient that is */
+    uint32_t unsaved;   /* the op at `stop`, if it saves only what it reads and does not run again */
+    uint32_t unsaved_last; /* event: its last gradient */
+    numbers inputs;     /* one tensor of each storage that it reads and others made */
+    numbers gradients;  /* tensors from outside that its gradients read */
+    numbers late_drops; /* tensors inside whose drop is recorded after its end */
+} looked_region;
+
+typedef struct looked {
+    regions regions;      /* those that can be run again */
+    looked_region *look;  /* one each */
+    uint32_t *region_of;  /* by op of the forward pass; MR_NONE */
+    uint32_t *born_in;    /* by storage: region whose op writes it first; MR_NONE */
+    bool *outlives;       /* by storage: born in a region, used outside of it */
+    bool *moved_drop;     /* by event: a drop that is one of late_drops */
+    uint32_t *ends;       /* by event: the region whose last gradient it computes; MR_NONE */
+    uint32_t *inside_end; /* by op of a region: last event of its gradient, sums by the engine that
+                             follow it not counted */
+} looked;
+
+/* Regions that cannot be run again get a remark; MR_EUNSUPPORTED when none is left. */
+mr_status recompute_look(mr_rewrite *r, const regions *list, bool reentrant, looked *out);
+
+#endif
