@@ -51,6 +51,13 @@ static void touch(lives *l, mr_ids tensors, uint32_t event)
         l->last[l->trace->tensors.at[tensors.at[i]].storage] = event;
 }
 
+/* What an op saved is kept until the last op that computes its gradient has run. */
+static void touch_saved(lives *l, const mr_op *op, uint32_t event)
+{
+    for (uint32_t i = 0; i < op->saved.n; i++)
+        l->last[l->trace->tensors.at[op->saved.at[i].tensor].storage] = event;
+}
+
 static lives find_ends(mr_ctx *ctx, const mr_trace *trace)
 {
     lives l = {.trace = trace,
@@ -68,6 +75,7 @@ static lives find_ends(mr_ctx *ctx, const mr_trace *trace)
         touch(&l, op->in, e);
         touch(&l, op->out, e);
         touch(&l, op->mutates, e);
+        if (op->of != MR_NONE) touch_saved(&l, &trace->ops.at[op->of], e);
     }
     for (uint32_t s = trace->storages.n; s-- > 0;) {
         if (l.last[s] == MR_NONE || trace->storages.at[s].after) continue;

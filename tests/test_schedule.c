@@ -90,6 +90,19 @@ TEST(a_reference_that_the_program_keeps_prolongs_a_life)
     mr_ctx_clear(&ctx);
 }
 
+TEST(what_an_op_saved_lives_until_its_gradient_is_computed)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace = chain(&ctx, 4);
+    mr_saved saved = {1, MR_SAVED_OUTPUT};
+    trace.ops.at[0].saved.at = &saved;
+    trace.ops.at[0].saved.n = 1;
+    CHECK_STR(schedule_of(&ctx, &trace, 0, 1), "+1 #0 +2 #1 -1 +3 #2 -2 +4 #3 -3 -4");
+    trace.ops.at[2].of = 0;
+    CHECK_STR(schedule_of(&ctx, &trace, 0, 1), "+1 #0 +2 #1 +3 #2 -1 -2 +4 #3 -3 -4");
+    mr_ctx_clear(&ctx);
+}
+
 TEST(what_outlives_the_step_is_not_freed)
 {
     mr_ctx ctx = {0};
