@@ -97,39 +97,98 @@ void mr_report_contents(mr_ctx *ctx, const mr_trace *t, mr_sink *sink)
 
 /* ---- what it lacks ----------------------------------------------------------------------- */
 
-/* What PyTorch would record, and how, is of use to those who recorded with PyTorch. */
-void mr_report_lacks(mr_ctx *ctx, const mr_trace *trace, mr_sink *sink)
+/* What ops and storages of a recording tell, in any of them. */
+typedef struct told {
+    bool roles, modules, work, times, workspaces, samples, backward;
+} told;
+
+static told look(const mr_trace *trace)
 {
-    const char *framework = trace->about[MR_ABOUT_framework];
-    const bool pytorch = framework && strcmp(framework, "pytorch") == 0;
-    const struct {
-        bool missing;
-        const char *what, *how;
-    } lacks[] = {
-        {!(trace->has & MR_HAS_DATAFLOW),
-         "ops and their tensors, which rewrites such as "
-         "checkpointing work on; placements can be compared",
+    told t = {.roles = mr_knows_roles(trace), .modules = mr_knows_modules(trace)};
+    for (uint32_t o = 0; o < trace->ops.n; o++) {
+        const mr_op *op = &trace->ops.at[o];
+        t.work |= op->flops > 0;
+        t.times |= op->ns > 0;
+        t.workspaces |= op->workspace > 0;
+        t.backward |= op->phase == MR_BACKWARD;
+    }
+    for (uint32_t s = 0; s < trace->storages.n; s++)
+        t.samples |= trace->storages.at[s].per_sample > 0;
+    return t;
+}
+
+typedef struct lack {
+    bool missing;
+    const char *what;
+    const char *how; /* of use to those who recorded with PyTorch */
+} lack;
+
+typedef struct lacks {
+    mr_ctx *ctx;
+    mr_sink *sink;
+    bool pytorch, any;
+} lacks;
+
+static void put_lack(lacks *l, const lack *one)
+{
+    if (!one->missing) return;
+    if (!l->any) mr_sink_print(l->sink, "\nnot recorded\n");
+    l->any = true;
+    const char *text = mr_printf(l->ctx, "%s%s", one->what, l->pytorch ? one->how : "");
+    mr_sink_print(l->sink, "  - %s\n", mr_fold(l->ctx, text, 4));
+}
+
+static void put_lacks_of_ops(lacks *l, const mr_trace *trace)
+{
+    const told t = look(trace);
+    const bool ops = trace->has & MR_HAS_DATAFLOW;
+    const lack list[] = {
+        {!ops,
+         "ops and their tensors, which rewrites such as checkpointing work on; placements can "
+         "be compared",
+         ": memreuse_record.record(\"step.csv.gz\", model=model, optimizer=optimizer) around "
+         "the "
+         "step, see traces/record/README.md"},
+        {ops && !t.roles, "roles: which memory is parameters, activations, optimizer state",
          ""},
+        {ops && !t.modules, "modules of the ops", ""},
+        {ops && t.backward && !(trace->has & MR_HAS_SAVED),
+         "what is saved for the backward pass", ""},
+        {ops && !t.work, "floating point operations", ""},
+        {ops && !t.samples, "bytes per sample, which other batch sizes need",
+         ": record the step at several batch sizes, as traces/record/record.py does"},
+        {ops && !t.workspaces, "memory that ops take and give back inside (workspaces)",
+         ": the recorder sees it on a GPU"},
+        {ops && !t.times, "durations of ops", ": the recorder measures them on a GPU"},
+    };
+    for (size_t i = 0; i < MR_COUNT(list); i++) put_lack(l, &list[i]);
+}
+
+static void put_lacks_of_allocator(lacks *l, const mr_trace *trace)
+{
+    const bool ops = trace->has & MR_HAS_DATAFLOW;
+    const lack list[] = {
         {!(trace->has & MR_HAS_HISTORY), "what the allocator did, which check needs",
          ": torch.cuda.memory._record_memory_history() before the steps, "
          "torch.cuda.memory._dump_snapshot(\"step.pickle\") after them"},
         {!trace->stacks.n && !trace->ops.n, "who asked for memory",
          ": torch.cuda.memory._record_memory_history(stacks=\"python\")"},
-        {pytorch && !trace->about[MR_ABOUT_framework_version], "the release of PyTorch",
+        {l->pytorch && !trace->about[MR_ABOUT_framework_version], "the release of PyTorch",
          ": predictions are those of the newest unless a spec names another, as in "
          "pytorch:version=2.4"},
-        {pytorch && !trace->about[MR_ABOUT_allocator], "the settings of the allocator",
+        {l->pytorch && !trace->about[MR_ABOUT_allocator], "the settings of the allocator",
          ": PyTorch's defaults are assumed; --alloc-conf gives others"},
-        {!trace->times.n && !(trace->has & MR_HAS_TIMES), "times", ""},
+        {!ops && !trace->times.n, "times", ""},
     };
-    bool any = false;
-    for (size_t i = 0; i < MR_COUNT(lacks); i++) {
-        if (!lacks[i].missing) continue;
-        if (!any) mr_sink_print(sink, "\nnot recorded\n");
-        any = true;
-        const char *text = mr_printf(ctx, "%s%s", lacks[i].what, pytorch ? lacks[i].how : "");
-        mr_sink_print(sink, "  - %s\n", mr_fold(ctx, text, 4));
-    }
+    for (size_t i = 0; i < MR_COUNT(list); i++) put_lack(l, &list[i]);
+}
+
+void mr_report_lacks(mr_ctx *ctx, const mr_trace *trace, mr_sink *sink)
+{
+    const char *framework = trace->about[MR_ABOUT_framework];
+    lacks l = {ctx, sink, framework && strcmp(framework, "pytorch") == 0, false};
+    put_lacks_of_ops(&l, trace);
+    put_lacks_of_allocator(&l, trace);
     if (trace->notes.n) mr_sink_print(sink, "\nnotes\n");
     for (uint32_t i = 0; i < trace->notes.n; i++)
         mr_sink_print(sink, "  - %s\n", mr_fold(ctx, trace->notes.at[i], 4));

@@ -92,7 +92,8 @@ static const char *without_numbers(mr_ctx *ctx, const char *text)
     char *copy = mr_strdup(ctx, text), *to = copy;
     for (const char *from = copy; *from;) {
         const size_t n = strcspn(from, ". ");
-        const bool number = n && strspn(from, "0123456789") == n;
+        const bool in_path = from[n] == '.' || (from > copy && from[-1] == '.');
+        const bool number = in_path && n && strspn(from, "0123456789") == n;
         if (number) *to++ = '*';
         else memmove(to, from, n), to += n;
         from += n;
