@@ -26,7 +26,7 @@ static chain_problem uniform(mr_ctx *ctx, uint32_t n)
     chain_stage *stages = MR_NEW_N(ctx, chain_stage, n);
     chain_option *option = MR_NEW(ctx, chain_option);
     *option = (chain_option){.saved = 1, .forward_time = 1, .backward_time = 2};
-    for (uint32_t i = 0; i < n; i++) stages[i] = (chain_stage){1, 1, 0, option, 1};
+    for (uint32_t i = 0; i < n; i++) stages[i] = (chain_stage){1, 1, 0, option, 1, false};
     return (chain_problem){1, stages, n, NULL};
 }
 
@@ -36,13 +36,26 @@ static chain_problem random_chain(mr_ctx *ctx, uint64_t *state, uint32_t n, uint
     for (uint32_t i = 0; i <= n; i++) {
         chain_option *o = MR_NEW_N(ctx, chain_option, options);
         const uint32_t out = i < n ? 1 + draw(state) % 9 : 0;
-        stages[i] = (chain_stage){out, 1 + draw(state) % 20, draw(state) % 4, o,
-                                  i < n ? 1 + draw(state) % options : 1};
+        stages[i] = (chain_stage){out,
+                                  1 + draw(state) % 20,
+                                  draw(state) % 4,
+                                  o,
+                                  i < n ? 1 + draw(state) % options : 1,
+                                  false};
         for (uint32_t k = 0; k < stages[i].n; k++)
             o[k] = (chain_option){out + draw(state) % 12, draw(state) % 6, draw(state) % 6,
                                   1 + draw(state) % 20, 1 + draw(state) % 40};
     }
     stages[n].time = stages[n].tmp = 0;
+    for (uint32_t i = 1; i <= n; i++) {
+        stages[i].passing = draw(state) % 3 == 0;
+        if (!stages[i].passing) continue;
+        for (uint32_t k = 0; k < stages[i - 1].n; k++) {
+            chain_option *before = (chain_option *)&stages[i - 1].options[k];
+            before->saved -= stages[i - 1].out;
+            before->forward_tmp += stages[i - 1].out;
+        }
+    }
     uint64_t *back = draw(state) % 2 ? MR_NEW_N(ctx, uint64_t, n + 2) : NULL;
     for (uint32_t i = 0; back && i <= n; i++) back[i] = draw(state) % 15;
     return (chain_problem){1 + draw(state) % 9, stages, n + 1, back};
@@ -76,11 +89,16 @@ static uint64_t held_now(const search *s)
 /* `fresh`: x(head) was only just computed, and nobody decided yet whether it is kept. */
 static void step(search *s, uint32_t head, bool fresh, uint64_t time);
 
+static bool passing(const search *s, uint32_t i)
+{
+    return i < s->chain->n && s->chain->stages[i].passing;
+}
+
 /* The last x that is there: every plan goes on from it. */
 static uint32_t newest(const search *s)
 {
     uint32_t i = s->back;
-    while (!s->held[i] && !(i && s->saved[i - 1] >= 0)) i--;
+    while (!s->held[i] && !(i && s->saved[i - 1] >= 0 && !passing(s, i))) i--;
     return i;
 }
 
@@ -89,8 +107,12 @@ static void run_backward(search *s, uint64_t time)
     const uint32_t i = s->back - 1;
     const int saved = s->saved[i];
     const chain_option *o = &s->chain->stages[i].options[saved];
-    const bool held = s->held[i];
-    if (held_now(s) + o->backward_tmp > s->budget) return;
+    const bool held = s->held[i], behind = s->held[i + 1];
+    s->held[i + 1] = false; /* one that passes, with nobody to pass to */
+    if (held_now(s) + o->backward_tmp > s->budget) {
+        s->held[i + 1] = behind;
+        return;
+    }
     s->saved[i] = -1;
     s->held[i] = false;
     s->back = i;
@@ -103,16 +125,23 @@ static void run_backward(search *s, uint64_t time)
     }
     s->back = i + 1;
     s->held[i] = held;
+    s->held[i + 1] = behind;
     s->saved[i] = saved;
 }
 
 static void run_saving(search *s, uint32_t i, uint64_t time)
 {
     const chain_stage *stage = &s->chain->stages[i];
+    const bool held = s->held[i];
     for (uint32_t o = 0; o < stage->n; o++) {
         s->saved[i] = (int)o;
-        if (held_now(s) + stage->options[o].forward_tmp <= s->budget)
+        if (held_now(s) + stage->options[o].forward_tmp <= s->budget) {
+            s->held[i] = held && !stage->passing;
+            s->held[i + 1] = passing(s, i + 1);
             step(s, i + 1, false, time + stage->options[o].forward_time);
+            s->held[i + 1] = false;
+        }
+        s->held[i] = held;
         s->saved[i] = -1;
     }
 }
@@ -427,7 +456,7 @@ TEST(the_referee_counts_bytes_by_hand)
 {
     mr_ctx ctx = {0};
     const chain_option first = {30, 5, 7, 10, 20}, second = {40, 1, 2, 30, 60};
-    const chain_stage stages[] = {{10, 8, 3, &first, 1}, {0, 25, 4, &second, 1}};
+    const chain_stage stages[] = {{10, 8, 3, &first, 1, false}, {0, 25, 4, &second, 1, false}};
     const chain_problem chain = {100, stages, 2, NULL};
     chain_actions plan = planned(&ctx, "s0 s1 b1 b0");
     chain_outcome out = chain_replay(&ctx, &chain, &plan);

@@ -35,6 +35,9 @@ typedef struct chain_stage {
     uint64_t tmp;  /* ... bytes on top of x(i) and x(i+1) */
     const chain_option *options; /* at least one */
     uint32_t n;
+    /* No backward pass reads x(i), only the stage itself: xbar(i) is without it, forward_tmp of the
+     * stage before has it, and saving the stage lets go of it.  Never true of stage 0. */
+    bool passing;
 } chain_stage;
 
 typedef struct chain_problem {
@@ -56,7 +59,7 @@ uint64_t chain_base_time(const chain_problem *chain);
 typedef enum chain_kind {
     CHAIN_FORWARD,  /* run the stage, save nothing, let go of its input ("F_null") */
     CHAIN_KEEP,     /* run the stage, save nothing, keep its input ("F_ck") */
-    CHAIN_SAVE,     /* run the stage by an option, keep its input and xbar ("F_all") */
+    CHAIN_SAVE,     /* run the stage by an option, keep xbar and its input ("F_all") */
     CHAIN_BACKWARD, /* run its backward pass: y(i) for xbar, input and y(i+1) */
 } chain_kind;
 

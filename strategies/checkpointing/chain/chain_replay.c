@@ -15,10 +15,15 @@ static void hold(machine *m, uint64_t bytes, uint64_t tmp)
     if (m->live + tmp > m->peak) m->peak = m->live + tmp;
 }
 
+static bool passing(const machine *m, uint32_t i)
+{
+    return i < m->chain->n && m->chain->stages[i].passing;
+}
+
 /* x(i) is there, by itself or among what the stage before saved. */
 static bool there(const machine *m, uint32_t i)
 {
-    return m->held[i] || (i && m->saved[i - 1] != MR_NONE);
+    return m->held[i] || (i && m->saved[i - 1] != MR_NONE && !passing(m, i));
 }
 
 static void let_go(machine *m, uint32_t i)
@@ -52,6 +57,10 @@ static const char *save(machine *m, const chain_action *a)
     hold(m, option->saved, option->forward_tmp);
     m->saved[a->stage] = a->option;
     m->time += option->forward_time;
+    if (stage->passing) let_go(m, a->stage);
+    if (!passing(m, a->stage + 1)) return NULL;
+    hold(m, stage->out, 0);
+    m->held[a->stage + 1] = true;
     return NULL;
 }
 
@@ -61,7 +70,8 @@ static const char *backward(machine *m, const chain_action *a)
     if (m->back != a->stage + 1) return "runs backward before its gradient is there";
     if (m->saved[a->stage] == MR_NONE) return "runs backward without what it saved";
     if (m->saved[a->stage] != a->option) return "runs backward by another option than it saved";
-    if (!there(m, a->stage)) return "runs backward without its input";
+    if (!stage->passing && !there(m, a->stage)) return "runs backward without its input";
+    if (passing(m, m->back)) let_go(m, m->back); /* made by saving, read by nobody */
     const chain_option *option = &stage->options[a->option];
     hold(m, 0, option->backward_tmp);
     m->time += option->backward_time;

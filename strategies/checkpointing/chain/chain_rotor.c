@@ -6,6 +6,9 @@
  *     time(i) + ... + time(k-1) + best(k, j, m - x(k)) + best(i, k-1, m)     i < k <= j
  *     forward(i,o) + backward(i,o) + best(i+1, j, m - xbar(i+1,o))           option o
  *
+ * In the second case an x(i) that only passes is free again behind stage i, and an x(i+1) that
+ * does is held on top of xbar(i+1).
+ *
  * A choice needs room for what happens before it calls another: y(j+1) is there while a stage
  * runs forward, y(i+1) while stage i runs backward.  (The published programs ask for y(i+1) in
  * both cases, so with y(j+1) larger and a temporary their plans may not fit.)
@@ -76,14 +79,28 @@ static uint64_t need_forward(const chain_table *t, uint32_t i, uint32_t j, uint3
     return larger(before, t->y[j + 1] + input + t->x[s + 1] + t->tmp[s]);
 }
 
+/* Slots of an x(i) that no backward pass reads. */
+static uint64_t passed(const chain_table *t, uint32_t i)
+{
+    return i < t->n && t->chain->stages[i].passing ? t->x[i] : 0;
+}
+
 /* What y(i) needs is asked for by whoever reads it; nobody reads y(0), which takes x(0)'s
  * place. */
 static uint64_t need_save(const chain_table *t, uint32_t i, uint32_t j, uint32_t o)
 {
     const sized *option = &t->options[i][o];
+    const uint64_t freed = passed(t, i);
+    const uint64_t back = t->y[i + 1] + option->saved + option->backward_tmp;
     const uint64_t left = !i && t->y[0] > t->x[0] ? t->y[0] - t->x[0] : 0;
     return larger(left, larger(t->y[j + 1] + option->saved + option->forward_tmp,
-                               t->y[i + 1] + option->saved + option->backward_tmp));
+                               back > freed ? back - freed : 0));
+}
+
+/* Slots by which the rest has less than stage i had; at most `freed` more than it. */
+static uint64_t cost_save(const chain_table *t, uint32_t i, uint32_t o)
+{
+    return t->options[i][o].saved + passed(t, i + 1);
 }
 
 static uint64_t time_save(const chain_table *t, uint32_t i, uint32_t o)
@@ -106,14 +123,24 @@ static void try_forward(const chain_table *t, cell *c, uint32_t i, uint32_t j)
     }
 }
 
+/* Slots that are left for what comes after stage i has saved; more than all there are is all.
+ */
+static uint64_t rest_of(const chain_table *t, uint64_t m, uint32_t i, uint32_t o)
+{
+    const uint64_t rest = m + passed(t, i) - cost_save(t, i, o);
+    return rest < t->slots ? rest : t->slots;
+}
+
 static void try_save(const chain_table *t, cell *c, uint32_t i, uint32_t j)
 {
     for (uint32_t o = 0; o < t->chain->stages[i].n; o++) {
-        const uint64_t saved = t->options[i][o].saved, time = time_save(t, i, o);
+        const uint64_t cost = cost_save(t, i, o), time = time_save(t, i, o);
         const cell *rest = i < j ? cell_of(t, i + 1, j) : NULL;
-        const uint64_t from = larger(need_save(t, i, j, o), rest ? saved + rest->first : 0);
+        const uint64_t first = rest ? cost + rest->first : 0, freed = passed(t, i);
+        const uint64_t from = larger(need_save(t, i, j, o), first > freed ? first - freed : 0);
+        if (rest && rest->first > t->slots) continue;
         for (uint64_t m = from; m <= t->slots; m++) {
-            const uint64_t all = time + (rest ? rest->time[m - saved] : 0);
+            const uint64_t all = time + (rest ? rest->time[rest_of(t, m, i, o)] : 0);
             if (all < c->time[m]) c->time[m] = all;
         }
         if (from < c->first) c->first = (uint32_t)from;
@@ -241,14 +268,15 @@ static void plan_save(mr_ctx *ctx, const chain_table *t, const work *w, agenda *
                       chain_actions *plan)
 {
     for (uint32_t o = 0; o < t->chain->stages[w->i].n; o++) {
-        const uint64_t saved = t->options[w->i][o].saved;
-        if (need_save(t, w->i, w->j, o) > w->m) continue;
         const bool more = w->i < w->j;
-        const uint64_t rest = more ? cell_of(t, w->i + 1, w->j)->time[w->m - saved] : 0;
+        if (need_save(t, w->i, w->j, o) > w->m) continue;
+        if (more && w->m + passed(t, w->i) < cost_save(t, w->i, o)) continue;
+        const uint64_t left = rest_of(t, w->m, w->i, o);
+        const uint64_t rest = more ? cell_of(t, w->i + 1, w->j)->time[left] : 0;
         if (!is_time(t, w, time_save(t, w->i, o) + rest)) continue;
         MR_PUSH(ctx, plan, (chain_action){CHAIN_SAVE, w->i, o});
         MR_PUSH(ctx, &next->left, (work){w->i + 1, w->i, o, 0});
-        if (more) MR_PUSH(ctx, &next->left, (work){w->i + 1, w->j, 0, w->m - saved});
+        if (more) MR_PUSH(ctx, &next->left, (work){w->i + 1, w->j, 0, left});
         return;
     }
 }

@@ -1,0 +1,55 @@
+/* rotor -- the fastest way to keep, let go of and compute again the stages of a step in a
+ * budget.
+ *
+ * The forward pass is cut where a single activation leads on; a table over all pieces of that
+ * chain and all budgets gives the plan (chain/chain_rotor.c).  Where rounding to slots makes it
+ * no better than segments chosen greedily, those are taken.
+ */
+#include "chain_step.h"
+#include "strategy.h"
+
+typedef struct settings {
+    const char *budget;
+    uint64_t slots, stages;
+} settings;
+
+static const mr_param params_table[] = {
+    MR_PARAM_TEXT(settings, budget, "60%",
+                  "peak of the step: a size, or a part of what it was"),
+    MR_PARAM_INT(settings, slots, "500", 10, 5000, "memory is counted in budget/slots bytes"),
+    MR_PARAM_INT(settings, stages, "128", 1, 1000, "stages are joined until there are so few"),
+    {0},
+};
+
+static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr_trace *out)
+{
+    const settings *s = params;
+    chain_step step;
+    uint64_t budget;
+    MR_TRY(chain_step_of(ctx, in, (uint32_t)s->stages, &step));
+    MR_TRY(chain_step_budget(ctx, &step, s->budget, &budget));
+    const uint64_t room = chain_step_room(&step, budget);
+    const chain_table *table = chain_rotor(ctx, &step.problem, room, (uint32_t)s->slots);
+    chain_actions plan = {0}, greedy = {0};
+    const bool fits = chain_rotor_plan(ctx, table, room, &plan);
+    const bool greedy_fits = chain_chen_greedy(ctx, &step.problem, room, &greedy);
+    if (!fits && !greedy_fits)
+        return chain_step_too_small(ctx, &step, "rotor", budget, &greedy);
+    if (greedy_fits
+        && (!fits
+            || chain_replay(ctx, &step.problem, &greedy).time < chain_rotor_time(table, room)))
+        plan = greedy;
+    return chain_step_rewrite(ctx, &step, &plan, out);
+}
+
+const mr_strategy mr_strategy_rotor = {
+    .name = "rotor",
+    .summary = "computes stages again so that the step fits a budget in the least time",
+    .source =
+        "Beaumont et al., \"Optimal Re-Materialization Strategies for Heterogeneous Chains:"
+        " How to Train Deep Neural Networks with Limited Memory\", 2019",
+    .params = params_table,
+    .params_size = sizeof(settings),
+    .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED | MR_HAS_DROPS,
+    .rewrite = rewrite,
+};

@@ -1,0 +1,162 @@
+/* Recorded steps as chains: what a plan promises is what the rewritten step takes. */
+#include "chain_step.h"
+#include "format.h"
+#include "rewrite_check.h"
+#include "schedule.h"
+#include "test.h"
+
+#include <time.h>
+
+#define MODELS TRACES "/models/"
+
+static bool read_step(mr_ctx *ctx, const char *path, mr_trace *trace)
+{
+    const mr_read_options options = {0};
+    if (!mr_recording_read(ctx, path, &options, trace)) return true;
+    TEST_FAIL("%s", ctx->failure.text);
+    return false;
+}
+
+static uint64_t peak_of(mr_ctx *ctx, const mr_trace *trace)
+{
+    mr_schedule schedule;
+    uint32_t at;
+    CHECK_EQ(mr_schedule_make(ctx, trace, 0, &schedule), MR_OK);
+    return mr_schedule_peak(&schedule, &at);
+}
+
+/* Peak of the step rewritten by a plan that the referees let pass; 0 when they do not. */
+static uint64_t carried_out(mr_ctx *ctx, const chain_step *step, const chain_actions *plan)
+{
+    mr_trace out;
+    CHECK_EQ(chain_step_rewrite(ctx, step, plan, &out), MR_OK);
+    if (mr_trace_check(ctx, &out) || mr_rewrite_check(ctx, step->trace, &out)) {
+        TEST_FAIL("%s", ctx->failure.text);
+        return 0;
+    }
+    return peak_of(ctx, &out);
+}
+
+/* Part of the promise that the step took. */
+static double compare(mr_ctx *ctx, const chain_step *step, const char *what,
+                      const chain_actions *plan)
+{
+    const chain_outcome out = chain_replay(ctx, &step->problem, plan);
+    CHECK_STR(out.wrong ? out.wrong : "", "");
+    const uint64_t promised = chain_step_peak(step, out.peak);
+    const uint64_t actual = carried_out(ctx, step, plan);
+    const double ratio = (double)actual / (double)promised;
+    printf("  %-16s time %.3f  promised %8.1f MiB  took %8.1f MiB  %.4f\n", what,
+           (double)out.time / (double)chain_base_time(&step->problem),
+           (double)promised / (1 << 20), (double)actual / (1 << 20), ratio);
+    return ratio;
+}
+
+static void try_budgets(mr_ctx *ctx, const chain_step *step)
+{
+    for (uint64_t percent = 90; percent >= 20; percent -= 10) {
+        const uint64_t budget = step->peak / 100 * percent,
+                       room = chain_step_room(step, budget);
+        if (!room) continue;
+        chain_actions plan = {0};
+        const chain_table *table = chain_rotor(ctx, &step->problem, room, 500);
+        if (!chain_rotor_plan(ctx, table, room, &plan)) continue;
+        const double part =
+            compare(ctx, step, mr_printf(ctx, "rotor %" PRIu64 "%%", percent), &plan);
+        CHECK(part <= 1);
+        CHECK(part >= 0.85);
+        CHECK(chain_step_peak(step, chain_replay(ctx, &step->problem, &plan).peak) <= budget);
+    }
+}
+
+static void check_model(mr_ctx *ctx, const char *name, uint32_t stages)
+{
+    mr_trace trace;
+    chain_step step;
+    if (!read_step(ctx, mr_printf(ctx, MODELS "%s.csv.gz", name), &trace)) return;
+    const clock_t begin = clock();
+    CHECK_EQ(chain_step_of(ctx, &trace, 128, &step), MR_OK);
+    printf("%s: %u ops in %.1f ms\n", name, trace.ops.n,
+           1e3 * (double)(clock() - begin) / CLOCKS_PER_SEC);
+    CHECK_EQ(step.problem.n, stages);
+    CHECK_EQ(step.peak, peak_of(ctx, &trace));
+    chain_actions all = {0}, revolve = {0}, halves = {0};
+    chain_all(ctx, &step.problem, &all);
+    const double kept = compare(ctx, &step, "all", &all);
+    CHECK(kept <= 1);
+    CHECK(kept >= 0.94);
+    chain_revolve(ctx, step.problem.n, 8, &revolve);
+    CHECK(compare(ctx, &step, "revolve 8", &revolve) <= 1);
+    chain_chen_recursive(ctx, &step.problem, 1, &halves);
+    CHECK(compare(ctx, &step, "recursive", &halves) <= 1);
+    try_budgets(ctx, &step);
+}
+
+/* A plan may promise more than it takes, for what it is too careful about: a stage that runs
+ * again stops early, an op of the backward pass that reads an x(i) counts for the stage behind
+ * it, and what skips stages (a U-Net) is held as long as a stage, not as long as its readers
+ * need. */
+TEST(recorded_models_take_what_their_plans_promise)
+{
+    static const struct {
+        const char *name;
+        uint32_t stages;
+    } models[] = {{"bert-base-mlm-b16-s512", 61}, {"vgg16-b64-i224", 41},
+                  {"resnet50-b64-i224", 40},      {"gpt2-small-b8-s1024", 31},
+                  {"llama-7b-b1-s2048-bf16", 73}, {"unet-b8-i256", 16},
+                  {"vit-b16-b64-i224", 31}};
+    for (size_t i = 0; i < MR_COUNT(models); i++) {
+        mr_ctx ctx = {0};
+        check_model(&ctx, models[i].name, models[i].stages);
+        mr_ctx_clear(&ctx);
+    }
+}
+
+TEST(a_tiny_step_is_computed_again_by_any_plan)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace;
+    chain_step step;
+    if (read_step(&ctx, TRACES "/tiny/blocks.csv", &trace)) {
+        CHECK_EQ(chain_step_of(&ctx, &trace, 128, &step), MR_OK);
+        for (uint32_t c = 1; c < 6; c++) {
+            chain_actions plan = {0};
+            chain_revolve(&ctx, step.problem.n, c, &plan);
+            CHECK(carried_out(&ctx, &step, &plan) > 0);
+        }
+        CHECK_EQ(chain_step_of(&ctx, &trace, 2, &step), MR_OK);
+        CHECK(step.problem.n <= 2);
+    }
+    mr_ctx_clear(&ctx);
+}
+
+TEST(a_step_without_a_backward_pass_is_refused)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace;
+    chain_step step;
+    if (read_step(&ctx, TRACES "/tiny/blocks.csv", &trace)) {
+        for (uint32_t o = 0; o < trace.ops.n; o++)
+            if (trace.ops.at[o].phase == MR_BACKWARD) trace.ops.at[o].phase = MR_UPDATE;
+        CHECK_EQ(chain_step_of(&ctx, &trace, 128, &step), MR_EUNSUPPORTED);
+        CHECK_HAS(ctx.failure.text, "has no backward pass");
+    }
+    mr_ctx_clear(&ctx);
+}
+
+TEST(budgets_are_sizes_or_parts_of_the_peak)
+{
+    mr_ctx ctx = {0};
+    const chain_step step = {.peak = 1000};
+    uint64_t bytes = 0;
+    CHECK_EQ(chain_step_budget(&ctx, &step, "60%", &bytes), MR_OK);
+    CHECK_EQ(bytes, 600);
+    CHECK_EQ(chain_step_budget(&ctx, &step, "2KiB", &bytes), MR_OK);
+    CHECK_EQ(bytes, 2048);
+    CHECK_EQ(chain_step_budget(&ctx, &step, "0%", &bytes), MR_EUSAGE);
+    CHECK_EQ(chain_step_budget(&ctx, &step, "much", &bytes), MR_EUSAGE);
+    CHECK_HAS(ctx.failure.text, "such as 60%, not 'much'");
+    mr_ctx_clear(&ctx);
+}
+
+TEST_MAIN()
