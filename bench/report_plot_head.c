@@ -71,12 +71,16 @@ static const char *describe_scene(mr_ctx *ctx, const mr_figure *figure)
     return text;
 }
 
-static const char *describe_panel(mr_ctx *ctx, const mr_answer *answer)
+static const char *describe_panel(mr_ctx *ctx, const mr_figure *figure, const mr_answer *answer)
 {
-    const mr_placement *placement = &answer->placement;
-    if (placement->oom_at != MR_NONE)
+    const mr_schedule *schedule = &answer->schedule;
+    const uint32_t oom = answer->placement.oom_at;
+    if (oom != MR_NONE && figure->numbered)
         return mr_printf(ctx, "out of memory at event %" PRIu32 " of %" PRIu32,
-                         placement->oom_at, answer->schedule.events.n);
+                         mr_recorded_event(schedule, oom), answer->trace.events.n);
+    if (oom != MR_NONE)
+        return mr_printf(ctx, "out of memory at event %" PRIu32 " of %" PRIu32, oom,
+                         schedule->events.n);
     return mr_printf(ctx, "peak: %s allocated, %s reserved",
                      mr_show_bytes(ctx, answer->metrics.peak_allocated),
                      mr_show_bytes(ctx, answer->metrics.peak_reserved));
@@ -97,7 +101,8 @@ mr_head mr_head_begin(mr_ctx *ctx, const mr_figure *figure, const char *title)
     for (uint32_t p = 0; p < figure->panels.n; p++) {
         const mr_panel *panel = &figure->panels.at[p];
         mr_head_add(&head, "panel\t%" PRIu32 "\t%s\t%s", p + 1,
-                    plain(ctx, panel->spec, SPEC_MOST), describe_panel(ctx, panel->answer));
+                    plain(ctx, panel->spec, SPEC_MOST),
+                    describe_panel(ctx, figure, panel->answer));
     }
     return head;
 }

@@ -129,7 +129,8 @@ static void write_panel(const mr_figure *figure, uint32_t p, const bool *roles, 
 
 #define MARKS_MOST 60   /* lines in one panel */
 #define LINE_ROOM 0.006 /* parts of the width between two lines, and two texts */
-#define TEXT_ROOM 0.011 /* the same for each letter of the text before */
+#define LETTER 0.0095   /* part of the width that a letter takes */
+#define MARGIN 0.03     /* the same beside a panel, into which a text may reach */
 
 typedef struct marker {
     mr_head *head;
@@ -139,16 +140,34 @@ typedef struct marker {
     const char *waiting; /* NULL: nothing */
 } marker;
 
+/* Part of the width that a text takes. */
+static double text_width(const char *text)
+{
+    return *text == ' ' ? 0 : LETTER * (double)strlen(text);
+}
+
+/* A text that would leave the figure stands to the left of its line. */
+static bool stands_left(const marker *m, double x, const char *text)
+{
+    return x + text_width(text) * m->end > (1 + MARGIN) * m->end;
+}
+
+static void put_mark(const marker *m, double x, const char *text, bool alarm)
+{
+    mr_head_add(m->head, "mark\t%" PRIu32 "\t%.12g\t%.32s\t%d\t%d", m->panel, x, text, alarm,
+                stands_left(m, x, text));
+}
+
 static void write_mark(marker *m)
 {
     if (!m->waiting || m->n == MARKS_MOST || (m->n && m->x < m->line)) return;
-    const bool room = m->n == 0 || m->x >= m->text;
-    mr_head_add(m->head, "mark\t%" PRIu32 "\t%.12g\t%.32s\t0", m->panel, m->x,
-                room ? m->waiting : " ");
+    const double width = text_width(m->waiting) * m->end;
+    const bool left = stands_left(m, m->x, m->waiting);
+    const bool room = m->n == 0 || m->x - (left ? width : 0) >= m->text;
+    put_mark(m, m->x, room ? m->waiting : " ", false);
     m->n++;
     m->line = m->x + LINE_ROOM * m->end;
-    if (room && *m->waiting != ' ')
-        m->text = m->x + (LINE_ROOM + TEXT_ROOM * (double)strlen(m->waiting)) * m->end;
+    if (room && width > 0) m->text = m->x + (left ? 0 : width) + LINE_ROOM * m->end;
 }
 
 static void mark(marker *m, double x, const char *text)
@@ -224,8 +243,7 @@ static void add_marks(mr_head *head, const mr_figure *figure, uint32_t p)
         const mr_event *event = &schedule->events.at[e];
         if (event->kind != MR_RUN || !marked)
             mark_event(&m, &plan, clock.x, &answer->trace, event, &phase);
-        if (e == answer->placement.oom_at)
-            mr_head_add(head, "mark\t%" PRIu32 "\t%.12g\tout of memory\t1", p + 1, clock.x);
+        if (e == answer->placement.oom_at) put_mark(&m, clock.x, "out of memory", true);
         mr_clock_past(&clock, e + 1);
     }
     write_mark(&m);

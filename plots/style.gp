@@ -18,6 +18,7 @@ array mark_panel[1024]
 array mark_x[1024]
 array mark_text[1024]
 array mark_alarm[1024]
+array mark_left[1024]
 title_text = ""
 subtitle_text = ""
 caption_text = ""
@@ -42,7 +43,8 @@ see_stack(n) = (stacks = stacks + 1, stack_column[stacks] = int(column(2)), \
 see_hue(n) = (hues = hues + 1, hue_index[hues] = int(column(2)), hue_text[hues] = strcol(3), n)
 see_mark(n) = (marks = marks + 1, mark_panel[marks] = int(column(2)), \
                mark_x[marks] = column(3), mark_text[marks] = strcol(4), \
-               mark_alarm[marks] = int(column(5)), n)
+               mark_alarm[marks] = int(column(5)), \
+               mark_left[marks] = int(column(6)), n)
 see(key) = key eq "# head" ? (head_lines = int(column(2)), 0) \
          : key eq "# title" ? (title_text = strcol(2), 0) \
          : key eq "# subtitle" ? (subtitle_text = strcol(2), 0) \

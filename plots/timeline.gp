@@ -65,11 +65,11 @@ do for [p = 1:panels] {
             dashtype 3 front
         text_y = mark_alarm[m] ? 0.5 : 0.97
         text_colour = mark_alarm[m] ? alarm : ink
-        if (mark_x[m] - x_low < 0.93 * (x_high - x_low)) {
-            set label 3 + m mark_text[m] at first at, graph text_y offset 0.4, -0.3 \
+        if (mark_left[m]) {
+            set label 3 + m mark_text[m] at first at, graph text_y right offset -0.4, -0.3 \
                 font ",12" textcolor rgb text_colour front
         } else {
-            set label 3 + m mark_text[m] at first at, graph text_y right offset -0.4, -0.3 \
+            set label 3 + m mark_text[m] at first at, graph text_y offset 0.4, -0.3 \
                 font ",12" textcolor rgb text_colour front
         }
     }
