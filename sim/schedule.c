@@ -75,7 +75,11 @@ static lives find_ends(mr_ctx *ctx, const mr_trace *trace)
         touch(&l, op->in, e);
         touch(&l, op->out, e);
         touch(&l, op->mutates, e);
-        if (op->of != MR_NONE) touch_saved(&l, &trace->ops.at[op->of], e);
+        if (op->of == MR_NONE) continue;
+        const mr_op *forward = &trace->ops.at[op->of];
+        touch_saved(&l, forward, e);
+        if (forward->again != MR_NONE) /* the first run has kept what the second one reads */
+            touch_saved(&l, &trace->ops.at[forward->again], e);
     }
     for (uint32_t s = trace->storages.n; s-- > 0;) {
         if (l.last[s] == MR_NONE || trace->storages.at[s].after) continue;

@@ -1,0 +1,169 @@
+/* inplace -- activations, and sums if asked for, write their result over what they read.
+ *
+ *     x ──► relu ──► y            x ──► relu_ ──► x
+ *
+ * as with nn.ReLU(inplace=True).  Where that would change a gradient the op stays as it is, and a
+ * remark says who is in the way.  LeakyReLU and ELU save in place their result instead of what
+ * they read.
+ */
+#include "strategy.h"
+
+#include "inplace_legal.h"
+
+#include <string.h>
+
+typedef struct settings {
+    bool add;
+} settings;
+
+static const mr_param params[] = {
+    MR_PARAM_BOOL(settings, add, "False", "residual sums too, as x += y"),
+    {0},
+};
+
+typedef struct writer {
+    mr_rewrite r;
+    inplace_facts facts;
+    const settings *settings;
+    uint32_t *home;       /* by storage: the one whose memory it has come to use; itself */
+    uint32_t *changed;    /* by op: the new op in its place, MR_NONE */
+    uint32_t done, asked; /* ops */
+} writer;
+
+/* ---- the change -------------------------------------------------------------------------------- */
+
+static void overwrite(writer *w, uint32_t input, uint32_t result)
+{
+    const mr_tensor *t = w->r.in->tensors.at;
+    const uint32_t from = t[result].storage, to = w->home[t[input].storage];
+    mr_storage *s = &w->r.out->storages.at[to];
+    const mr_storage *old = &w->r.in->storages.at[from];
+    w->home[from] = to;
+    s->after |= old->after;
+    if (old->role == MR_ROLE_activation) s->role = old->role;
+}
+
+static mr_op in_place(writer *w, const inplace_kind *kind, uint32_t o)
+{
+    mr_op op = w->r.out->ops.at[o];
+    op.name = kind->in_place;
+    op.mutates = op.out;
+    op.out.n = 0;
+    return op;
+}
+
+/* A new op, since it saves something else and its gradient reads something else. */
+static void change_saved(writer *w, const inplace_kind *kind, uint32_t o)
+{
+    mr_op op = in_place(w, kind, o);
+    op.saved.at = MR_NEW(w->r.ctx, mr_saved);
+    op.saved.at[0] = (mr_saved){op.mutates.at[0], MR_SAVED_OUTPUT};
+    op.saved.n = 1;
+    if (op.again != MR_NONE && w->changed[op.again] != MR_NONE) op.again = w->changed[op.again];
+    w->changed[o] = mr_rewrite_new_op(&w->r, &op);
+    const mr_stand_in stand = {w->changed[o], mr_ids_of(w->r.ctx, 1, &o), op.mutates, op.mutates};
+    MR_PUSH(w->r.ctx, &w->r.out->stand_ins, stand);
+}
+
+/* Its gradient reads the result, which is where the input was. */
+static void change_gradient(writer *w, uint32_t o)
+{
+    mr_op op = w->r.in->ops.at[o];
+    const mr_op *forward = &w->r.in->ops.at[op.of];
+    op.in = mr_ids_of(w->r.ctx, op.in.n, op.in.at);
+    for (uint32_t i = 0; i < op.in.n; i++)
+        if (w->r.in->tensors.at[op.in.at[i]].storage
+            == w->r.in->tensors.at[forward->in.at[0]].storage)
+            op.in.at[i] = forward->out.at[0];
+    op.of = w->changed[op.of];
+    const uint32_t n = mr_rewrite_new_op(&w->r, &op);
+    const mr_stand_in stand = {n, mr_ids_of(w->r.ctx, 1, &o), op.out, op.out};
+    MR_PUSH(w->r.ctx, &w->r.out->stand_ins, stand);
+}
+
+static void change(writer *w, const inplace_kind *kind, uint32_t o, uint32_t event, uint32_t i)
+{
+    const mr_op *op = &w->r.in->ops.at[o];
+    w->done++;
+    overwrite(w, op->in.at[i], op->out.at[0]);
+    if (kind->needs == INPLACE_SWITCHES) {
+        change_saved(w, kind, o);
+        return;
+    }
+    w->r.out->ops.at[o] = in_place(w, kind, o);
+    mr_rewrite_keep(&w->r, NULL, event);
+}
+
+/* ---- the whole step ---------------------------------------------------------------------------- */
+
+/* In the forward pass or when it is recomputed. */
+static bool is_wanted(const writer *w, const inplace_kind *kind, const mr_op *op)
+{
+    const bool forward = op->phase == MR_FORWARD || op->again != MR_NONE;
+    if (!kind || !forward || op->out.n != 1 || op->mutates.n || !op->in.n) return false;
+    return !kind->sum || w->settings->add;
+}
+
+/* The first input that may be overwritten; for a sum either will do. */
+static bool try(writer *w, const inplace_kind *kind, uint32_t o, uint32_t event)
+{
+    const mr_op *op = &w->r.in->ops.at[o];
+    const char *first = NULL;
+    for (uint32_t i = 0; i < (kind->sum ? op->in.n : 1); i++) {
+        const char *why = inplace_refusal(&w->facts, kind, o, event, i);
+        if (!why) {
+            change(w, kind, o, event, i);
+            return true;
+        }
+        if (!first) first = why;
+    }
+    mr_rewrite_remark(&w->r, "inplace leaves %s%s%s: it may not write over tensor %u, because %s",
+                      op->name, *op->module ? " of " : "", op->module, op->in.at[0], first);
+    return false;
+}
+
+static void write_events(writer *w)
+{
+    for (uint32_t e = 0; e < w->r.in->events.n; e++) {
+        const mr_event event = w->r.in->events.at[e];
+        const mr_op *op = event.kind == MR_RUN ? &w->r.in->ops.at[event.id] : NULL;
+        const inplace_kind *kind = op ? inplace_kind_of(op->name) : NULL;
+        const bool wanted = op && is_wanted(w, kind, op);
+        w->asked += wanted;
+        if (wanted && try(w, kind, event.id, e)) continue;
+        if (op && op->of != MR_NONE && w->changed[op->of] != MR_NONE)
+            change_gradient(w, event.id);
+        else
+            mr_rewrite_keep(&w->r, NULL, e);
+    }
+    for (uint32_t t = 0; t < w->r.in->tensors.n; t++)
+        w->r.out->tensors.at[t].storage = w->home[w->r.in->tensors.at[t].storage];
+}
+
+static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_trace *out)
+{
+    writer *w = MR_NEW(ctx, writer);
+    w->settings = of;
+    MR_TRY(mr_rewrite_begin(ctx, in, out, &w->r));
+    inplace_look(ctx, in, &w->facts);
+    w->home = MR_NEW_N(ctx, uint32_t, in->storages.n);
+    for (uint32_t s = 0; s < in->storages.n; s++) w->home[s] = s;
+    w->changed = MR_NEW_N(ctx, uint32_t, in->ops.n);
+    for (uint32_t o = 0; o < in->ops.n; o++) w->changed[o] = MR_NONE;
+    write_events(w);
+    if (w->asked) return MR_OK;
+    return mr_fail(ctx, MR_EUNSUPPORTED,
+                   "'%s' has no op that 'inplace' could change: no relu, sigmoid, tanh,"
+                   " leaky_relu or elu%s",
+                   in->name, w->settings->add ? ", and no sum" : " (inplace:add=True takes sums)");
+}
+
+const mr_strategy mr_strategy_inplace = {
+    .name = "inplace",
+    .summary = "activations write their result over what they read, where no gradient needs that",
+    .source = "PyTorch, tools/autograd/derivatives.yaml, and its version counters",
+    .params = params,
+    .params_size = sizeof(settings),
+    .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED,
+    .rewrite = rewrite,
+};

@@ -1,0 +1,24 @@
+/* inplace_kinds.h -- which ops exist in place, and what their gradients need then. */
+#ifndef INPLACE_KINDS_H
+#define INPLACE_KINDS_H
+
+#include "base.h"
+
+typedef enum inplace_needs {
+    INPLACE_RESULT,   /* the gradient needs the result, in either form */
+    INPLACE_SWITCHES, /* ... what is read; in place the result instead */
+    INPLACE_NOTHING,  /* ... neither */
+    INPLACE_COPY,     /* ... what is read; in place a copy is made of it first: nothing is gained */
+} inplace_needs;
+
+typedef struct inplace_kind {
+    const char *name;     /* of the op that makes a new tensor */
+    const char *in_place; /* of the one that does not */
+    inplace_needs needs;
+    bool sum; /* a residual add, not an activation */
+} inplace_kind;
+
+/* NULL for an op that is neither an activation nor a sum. */
+const inplace_kind *inplace_kind_of(const char *name);
+
+#endif
