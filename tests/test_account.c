@@ -67,17 +67,18 @@ static bool is_inside(const char *path, const char *module)
 }
 
 /* Bytes that ops inside the module save, and nothing before them saved: looks at all savers
- * for every storage. */
+ * for every storage, but not at ops that recompute. */
 static uint64_t saved_inside(const recording *r, const char *module)
 {
     uint64_t sum = 0;
     for (uint32_t s = 0; s < r->trace.storages.n; s++) {
         const mr_storage *storage = &r->trace.storages.at[s];
         const mr_op *saver = NULL;
-        for (uint32_t o = r->trace.ops.n; o-- > 0;)
-            for (uint32_t i = 0; i < r->trace.ops.at[o].saved.n; i++)
-                if (r->trace.tensors.at[r->trace.ops.at[o].saved.at[i].tensor].storage == s)
-                    saver = &r->trace.ops.at[o];
+        for (uint32_t o = r->trace.ops.n; o-- > 0;) {
+            const mr_op *op = &r->trace.ops.at[o];
+            for (uint32_t i = 0; i < op->saved.n && op->again == MR_NONE; i++)
+                if (r->trace.tensors.at[op->saved.at[i].tensor].storage == s) saver = op;
+        }
         const bool kept = storage->role == MR_ROLE_parameter || storage->role == MR_ROLE_input;
         if (saver && !kept && is_inside(saver->module, module)) sum += storage->bytes;
     }
@@ -206,6 +207,7 @@ TEST(a_module_has_what_is_inside_it)
     check_modules(MLP, 1);
     check_modules(MODEL("resnet50-b64-i224"), 17);
     check_modules(MODEL("bert-base-mlm-b32-s128"), 41);
+    check_modules(MODEL("twins/bert-base-checkpoint"), 41);
 }
 
 TEST(modules_stand_before_those_inside_them)
@@ -247,6 +249,42 @@ TEST(a_small_net_saves_what_a_person_counts)
         CHECK_EQ(find(&modules, "")->all.saved, 16384 + 4096 + 16384 + 1280 + 4);
         CHECK_EQ(find(&modules, "fc1")->all.flops, 2 * 524288);
         CHECK_EQ(find(&kinds, "aten::mm")->all.made, 16384 + 5120 + 32768);
+    }
+    mr_ctx_clear(&ctx);
+}
+
+TEST(memory_belongs_to_the_module_in_its_name)
+{
+    mr_ctx ctx = {0};
+    recording r;
+    if (opened(&ctx, MLP, &r)) {
+        const mr_ledger ledger = ledger_at(&ctx, &r, 0);
+        const mr_groups modules = mr_account_modules(&ctx, &ledger);
+        const mr_groups layers = mr_account_layers(&ctx, &ledger, 0);
+        CHECK_EQ(find(&modules, "fc1")->all.live, 3 * (32768 + 512)); /* and .momentum, .grad */
+        CHECK_EQ(find(&modules, "fc2")->all.live, 3 * (5120 + 40));
+        CHECK_EQ(find(&modules, "")->own.live, 8192 + 256); /* the batch */
+        CHECK_EQ(find(&layers, "")->own.live, ledger.live.bytes);
+    }
+    mr_ctx_clear(&ctx);
+}
+
+TEST(work_is_that_of_the_stretch)
+{
+    mr_ctx ctx = {0};
+    recording r;
+    if (opened(&ctx, MODEL("bert-base-changing-b16"), &r)) {
+        const uint32_t n = r.schedule.events.n, half = n / 2;
+        const mr_ledger first = mr_ledger_make(&ctx, &r.schedule, (mr_stretch){0, half}, 0);
+        const mr_ledger rest = mr_ledger_make(&ctx, &r.schedule, (mr_stretch){half, n}, n);
+        const mr_cost a = mr_account_modules(&ctx, &first).at[0].all;
+        const mr_cost b = mr_account_modules(&ctx, &rest).at[0].all;
+        const mr_cost whole = work_inside(&r, "");
+        CHECK(a.ops > 0 && b.ops > 0);
+        CHECK_EQ(a.ops + b.ops, whole.ops);
+        CHECK_EQ(a.flops + b.flops, whole.flops);
+        CHECK_EQ(a.live, live_before(&r, 0));
+        CHECK_EQ(b.live, live_before(&r, n));
     }
     mr_ctx_clear(&ctx);
 }
