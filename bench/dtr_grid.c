@@ -71,7 +71,7 @@ static void run_all(const grid *g, const char *path)
     mr_trace trace;
     dtr_program program;
     if (mr_recording_read(&ctx, path, NULL, &trace) || mr_trace_check(&ctx, &trace)
-        || dtr_program_make(&ctx, &trace, &program))
+        || dtr_program_make(&ctx, &trace, DTR_COPIES, &program))
         stop("", ctx.failure.text);
     for (size_t n = 0; n < g->names_n; n++)
         for (size_t r = 0; r < g->ratios_n; r++)

@@ -28,6 +28,7 @@ typedef struct dtr_storage {
     mr_ids tensors;    /* as they come to be */
     /* Without constants, each storage once, as the ops that tie them come to be. */
     mr_ids parents, children;
+    mr_ids readers; /* of a constant: ops */
 } dtr_storage;
 
 typedef struct dtr_tie {
@@ -41,22 +42,31 @@ typedef struct dtr_op {
     uint32_t of;        /* op of the trace; MR_NONE for what is there before it */
     bool constant;
     mr_ids in, out;     /* tensors */
+    mr_ids takes;       /* storages whose memory its outputs take over */
+    mr_ids spoils;      /* constants that it changes in place */
     uint32_t ties, ties_n; /* that come with it */
 } dtr_op;
 
 typedef enum dtr_step_kind {
     DTR_RUN,     /* op */
     DTR_RELEASE, /* storage: the last reference to it ends */
-    DTR_EVENT,   /* event of the trace that is neither */
 } dtr_step_kind;
 
 typedef struct dtr_step {
     dtr_step_kind kind;
     uint32_t id;
+    uint32_t event; /* of the trace; MR_NONE before the first one */
 } dtr_step;
+
+/* What an op does that changes a tensor. */
+typedef enum dtr_change {
+    DTR_COPIES,   /* it makes a new one, and what shares memory with the old one keeps that: simrd */
+    DTR_IN_PLACE, /* as recorded: the new one takes over the memory, all views show it */
+} dtr_change;
 
 typedef struct dtr_program {
     const mr_trace *trace;
+    dtr_change change;
     MR_VEC(dtr_op) ops;
     MR_VEC(dtr_tensor) tensors;
     MR_VEC(dtr_storage) storages;
@@ -65,12 +75,13 @@ typedef struct dtr_program {
     MR_VEC(uint32_t) kept; /* tensors that must be there at the end, in this order */
 } dtr_program;
 
-/* Ops that change tensors make new ones instead (copy-on-write): as simrd does. */
-mr_status dtr_program_make(mr_ctx *ctx, const mr_trace *trace, dtr_program *out);
+mr_status dtr_program_make(mr_ctx *ctx, const mr_trace *trace, dtr_change change,
+                           dtr_program *out);
 
 /* Without a budget, when a storage goes with the last reference to it: most bytes at once. */
 uint64_t dtr_live_peak(const dtr_program *program);
 uint64_t dtr_compute_ns(const dtr_program *program); /* of all ops */
+uint64_t dtr_taken_bytes(const dtr_program *program, const dtr_op *op);
 
 /* ---- scores --------------------------------------------------------------------------------- */
 
@@ -123,14 +134,16 @@ typedef enum dtr_result { DTR_PASS, DTR_OOM, DTR_THRASH } dtr_result;
 /* What happened, in order: enough to write the rewritten trace down. */
 typedef enum dtr_deed_kind {
     DTR_RAN,     /* op: for the first time */
-    DTR_RERAN,   /* op, for the sake of tensor `of` */
-    DTR_EVICTED, /* storage */
+    DTR_RERAN,
+    DTR_EVICTED,  /* storage */
+    DTR_RELEASED, /* storage: evicted because nothing refers to it any more */
+    DTR_TAKEN,    /* storage: its memory has another's value now */
 } dtr_deed_kind;
 
 typedef struct dtr_deed {
     dtr_deed_kind kind;
     uint32_t id;
-    uint32_t step; /* of the program, that was being done */
+    uint32_t step; /* of the program, that was being done; behind the last one for what is kept */
 } dtr_deed;
 
 typedef struct dtr_report {
@@ -147,5 +160,9 @@ typedef struct dtr_report {
 /* Deeds are written down if `deeds` is true. */
 void dtr_run_program(mr_ctx *ctx, const dtr_program *program, const dtr_options *options,
                      bool deeds, dtr_report *out);
+
+/* Writes a run that passed down as a trace.  The program must change in place. */
+mr_status dtr_write(mr_ctx *ctx, const dtr_program *program, const dtr_report *report,
+                    mr_trace *out);
 
 #endif

@@ -30,7 +30,9 @@ typedef struct dtr_state { /* of a storage */
     uint32_t node;       /* of its class while evicted; MR_NONE */
     uint32_t seen;       /* by which search */
     bool present, pinned, pooled;
-    bool grown; /* got one more op while it was away */
+    bool grown;    /* got one more op while it was away */
+    bool released; /* nothing refers to it any more */
+    bool held;     /* locked until then, since it cannot be computed again */
 } dtr_state;
 
 typedef struct dtr_frame { /* a tensor that is being computed, and what it still waits for */
@@ -65,7 +67,18 @@ typedef struct dtr_run {
     uint32_t count;
 } dtr_run;
 
+/* dtr_run.c */
+dtr_result dtr_materialize(dtr_run *run, uint32_t op, uint32_t tensor, bool again);
+
+/* dtr_spoil.c */
+void dtr_hold(dtr_run *run, uint32_t storage);
+void dtr_let_go(dtr_run *run, uint32_t storage);
+/* The constants are about to lose their values, which ops before `before` have read. */
+dtr_result dtr_protect(dtr_run *run, mr_ids constants, uint32_t before);
+
 /* dtr_pool.c */
+void dtr_lock(dtr_run *run, uint32_t storage);
+void dtr_unlock(dtr_run *run, uint32_t storage);
 void dtr_pool_add(dtr_run *run, uint32_t storage);
 void dtr_pool_remove(dtr_run *run, uint32_t storage);
 uint32_t dtr_choose(dtr_run *run);

@@ -33,6 +33,18 @@ void dtr_pool_remove(dtr_run *run, uint32_t storage)
     run->pooled--;
 }
 
+void dtr_lock(dtr_run *run, uint32_t storage)
+{
+    dtr_state *s = &run->states[storage];
+    if (!s->locks++) dtr_pool_remove(run, storage);
+}
+
+void dtr_unlock(dtr_run *run, uint32_t storage)
+{
+    dtr_state *s = &run->states[storage];
+    if (!--s->locks) dtr_pool_add(run, storage);
+}
+
 static int64_t cost_of(dtr_run *run, uint32_t storage, dtr_cost cost)
 {
     const int64_t own = (int64_t)run->states[storage].ns;

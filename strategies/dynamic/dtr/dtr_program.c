@@ -1,8 +1,9 @@
 /* dtr_program -- from a trace to what runs under a budget.
  *
  * Values are never changed: an op that changes a tensor in the trace makes a new version of it
- * here, in a storage of its own, and the old version loses that reference.  Other views of the
- * storage go on showing the old version.
+ * here, in a storage of its own, and the old version loses that reference.  Copying, other views
+ * of the storage go on showing the old version.  In place, they show the new one, which takes over
+ * the memory of the old one; only constants are really changed.
  */
 #include "dtr.h"
 
@@ -12,10 +13,13 @@ typedef struct maker {
     mr_ctx *ctx;
     const mr_trace *trace;
     dtr_program *out;
+    uint32_t event; /* of the moment */
     uint32_t *version;  /* by tensor of the trace: tensor of the program; MR_NONE */
     uint32_t *current;  /* by storage of the trace: its newest root tensor; MR_NONE */
     uint32_t *last;     /* by tensor of the trace: event that ends the reference to it; MR_NONE */
     uint32_t *first, *next; /* of the tensors that end with an event: the first; the next */
+    uint32_t *in_storage, *next_in; /* tensors of a storage of the trace: the first; the next */
+    bool *ended;
     MR_VEC(uint32_t) references; /* by storage of the program */
 } maker;
 
@@ -26,26 +30,33 @@ static void touch(maker *m, mr_ids tensors, uint32_t event)
     for (uint32_t i = 0; i < tensors.n; i++) m->last[tensors.at[i]] = event;
 }
 
-/* What an op saved is let go after the last op of the backward pass that computes its gradient, or
- * where that is not known with the last op of the backward pass at all. */
+/* What an op saved is let go after the last op that computes its gradient, where that is known. */
 static void touch_saved(maker *m)
 {
     const mr_trace *t = m->trace;
-    uint32_t *end = MR_NEW_N(m->ctx, uint32_t, t->ops.n), last = MR_NONE;
+    uint32_t *end = MR_NEW_N(m->ctx, uint32_t, t->ops.n);
     memset(end, 0xff, t->ops.n * sizeof *end);
-    for (uint32_t e = 0; e < t->events.n; e++) {
-        if (t->events.at[e].kind != MR_RUN) continue;
-        const mr_op *op = &t->ops.at[t->events.at[e].id];
-        if (op->phase == MR_BACKWARD) last = e;
-        if (op->of != MR_NONE) end[op->of] = e;
-    }
-    for (uint32_t o = 0; o < t->ops.n; o++) {
-        const uint32_t e = end[o] == MR_NONE ? last : end[o];
-        for (uint32_t i = 0; e != MR_NONE && i < t->ops.at[o].saved.n; i++) {
-            uint32_t *ends = &m->last[t->ops.at[o].saved.at[i].tensor];
-            if (*ends == MR_NONE || *ends < e) *ends = e;
+    for (uint32_t e = 0; e < t->events.n; e++)
+        if (t->events.at[e].kind == MR_RUN && t->ops.at[t->events.at[e].id].of != MR_NONE)
+            end[t->ops.at[t->events.at[e].id].of] = e;
+    for (uint32_t o = 0; o < t->ops.n; o++)
+        for (uint32_t i = 0; end[o] != MR_NONE && i < t->ops.at[o].saved.n; i++) {
+            uint32_t *last = &m->last[t->ops.at[o].saved.at[i].tensor];
+            if (*last == MR_NONE || *last < end[o]) *last = end[o];
         }
-    }
+}
+
+/* Where the recording says when a storage was freed, that is when the last reference ended. */
+static void touch_freed(maker *m)
+{
+    const mr_trace *t = m->trace;
+    uint32_t *freed = MR_NEW_N(m->ctx, uint32_t, t->storages.n);
+    memset(freed, 0xff, t->storages.n * sizeof *freed);
+    for (uint32_t e = 0; e < t->events.n; e++)
+        if (t->events.at[e].kind == MR_FREE) freed[t->events.at[e].id] = e;
+    for (uint32_t i = 0; i < t->tensors.n; i++)
+        if (freed[t->tensors.at[i].storage] != MR_NONE)
+            m->last[i] = freed[t->tensors.at[i].storage];
 }
 
 static void find_ends(maker *m)
@@ -66,6 +77,7 @@ static void find_ends(maker *m)
         touch(m, t->ops.at[event->id].mutates, e);
     }
     touch_saved(m);
+    touch_freed(m);
     for (uint32_t i = t->tensors.n; i-- > 0;) {
         if (t->storages.at[t->tensors.at[i].storage].after && !dropped[i]) m->last[i] = MR_NONE;
         if (m->last[i] == MR_NONE) continue;
@@ -84,7 +96,7 @@ static void let_go(maker *m, uint32_t version)
 {
     const uint32_t s = m->out->tensors.at[version].storage;
     if (--m->references.at[s]) return;
-    MR_PUSH(m->ctx, &m->out->steps, (dtr_step){DTR_RELEASE, s});
+    MR_PUSH(m->ctx, &m->out->steps, (dtr_step){DTR_RELEASE, s, m->event});
 }
 
 /* ---- things ------------------------------------------------------------------------------ */
@@ -125,10 +137,19 @@ static uint32_t new_root(maker *m, uint32_t o, uint32_t of, uint64_t bytes)
     op->bytes += bytes;
     MR_PUSH(m->ctx, &m->out->storages,
             (dtr_storage){.bytes = bytes, .of = of, .op = o, .constant = op->constant});
-    MR_PUSH(m->ctx, &m->references, 0);
+    /* What is there after the step is referred to for ever, whatever is dropped. */
+    const bool after = m->out->change == DTR_IN_PLACE && m->trace->storages.at[of].after;
+    MR_PUSH(m->ctx, &m->references, after);
     const uint32_t t = new_view(m, o, m->out->storages.n - 1);
     m->out->tensors.at[t].bytes = bytes;
     return t;
+}
+
+/* Where durations were not recorded: what a GPU of 10 TFLOP/s and 1 TB/s would take. */
+static uint64_t duration(const mr_trace *trace, const mr_op *op)
+{
+    if (trace->has & MR_HAS_TIMES) return op->ns;
+    return op->flops / 10000 + (op->read + op->written) / 1000;
 }
 
 static uint32_t new_op(maker *m, uint32_t of)
@@ -136,7 +157,7 @@ static uint32_t new_op(maker *m, uint32_t of)
     dtr_op op = {.of = of, .constant = true, .ties = m->out->ties.n};
     if (of != MR_NONE) {
         const mr_op *from = &m->trace->ops.at[of];
-        op.ns = from->ns;
+        op.ns = duration(m->trace, from);
         op.workspace = from->workspace;
         op.constant = !strcmp(from->name, "constant") && !from->in.n;
     }
@@ -203,8 +224,9 @@ static void make_output(maker *m, uint32_t o, const mr_op *op, uint32_t tensor)
     else
         made = m->current[storage] =
             new_root(m, o, storage, m->trace->storages.at[storage].bytes);
-    if (m->version[tensor] != MR_NONE) let_go(m, m->version[tensor]);
+    const uint32_t old = m->version[tensor];
     refer(m, tensor, made);
+    if (old != MR_NONE) let_go(m, old);
 }
 
 /* A new version of what the op changes: of the changed tensor itself, or where the op says so of the
@@ -219,7 +241,13 @@ static uint32_t holder(const maker *m, const mr_op *op, uint32_t tensor)
     return tensor;
 }
 
-static void change(maker *m, uint32_t o, const mr_op *op)
+static void step(maker *m, uint32_t o)
+{
+    tie_all(m, o);
+    MR_PUSH(m->ctx, &m->out->steps, (dtr_step){DTR_RUN, o, m->event});
+}
+
+static void change_copies(maker *m, uint32_t o, const mr_op *op)
 {
     mr_ids old = {MR_NEW_N(m->ctx, uint32_t, op->mutates.n), 0};
     for (uint32_t i = 0; i < op->mutates.n; i++) {
@@ -232,21 +260,86 @@ static void change(maker *m, uint32_t o, const mr_op *op)
         m->current[s] = new_root(m, o, s, bytes);
         refer(m, to, m->current[s]);
     }
-    tie_all(m, o);
-    MR_PUSH(m->ctx, &m->out->steps, (dtr_step){DTR_RUN, o});
+    step(m, o);
     for (uint32_t i = 0; i < old.n; i++) let_go(m, old.at[i]);
+}
+
+/* All that refers to the storage refers to its new version. */
+static void refer_again(maker *m, uint32_t s, uint32_t version)
+{
+    for (uint32_t t = m->in_storage[s]; t != MR_NONE; t = m->next_in[t]) {
+        if (m->version[t] == MR_NONE || m->ended[t]) continue;
+        m->references.at[m->out->tensors.at[m->version[t]].storage]--;
+        refer(m, t, version);
+    }
+}
+
+/* The op's outputs in the storage that it changes are views of what that is then. */
+static void refer_outputs(maker *m, const mr_op *op, uint32_t s)
+{
+    for (uint32_t i = 0; i < op->out.n; i++) {
+        const uint32_t t = op->out.at[i];
+        if (m->trace->tensors.at[t].storage == s && m->version[t] == MR_NONE)
+            refer(m, t, m->current[s]);
+    }
+}
+
+/* `root` is the storage's newest root so far, which the op changes whether it reads it or not. */
+static void take(maker *m, uint32_t o, uint32_t root)
+{
+    const uint32_t old = m->out->tensors.at[root].storage;
+    dtr_op *op = &m->out->ops.at[o];
+    bool reads = false;
+    for (uint32_t i = 0; i < op->in.n; i++)
+        reads |= m->out->tensors.at[op->in.at[i]].storage == old;
+    if (!reads) append(m->ctx, &op->in, root);
+    append(m->ctx, &op->takes, old);
+}
+
+static void change_storage(maker *m, uint32_t o, uint32_t s)
+{
+    const uint32_t root = m->current[s];
+    const dtr_storage *old =
+        root == MR_NONE ? NULL : &m->out->storages.at[m->out->tensors.at[root].storage];
+    if (old && old->op == o) return; /* it was changed already, through another view */
+    if (old && old->constant) {
+        const uint32_t constant = m->out->tensors.at[root].storage;
+        if (!holds(m->out->ops.at[o].spoils, constant))
+            append(m->ctx, &m->out->ops.at[o].spoils, constant);
+        return;
+    }
+    if (old) take(m, o, root);
+    m->current[s] = new_root(m, o, s, m->trace->storages.at[s].bytes);
+    refer_again(m, s, m->current[s]);
+}
+
+static void change_in_place(maker *m, uint32_t o, const mr_op *op)
+{
+    for (uint32_t i = 0; i < op->mutates.n; i++) {
+        const uint32_t s = m->trace->tensors.at[op->mutates.at[i]].storage;
+        change_storage(m, o, s);
+        if (m->version[op->mutates.at[i]] == MR_NONE)
+            refer(m, op->mutates.at[i], m->current[s]);
+        refer_outputs(m, op, s);
+    }
+    step(m, o);
 }
 
 static void run(maker *m, uint32_t of)
 {
     const mr_op *op = &m->trace->ops.at[of];
     const uint32_t o = new_op(m, of);
-    for (uint32_t i = 0; i < op->in.n; i++)
-        append(m->ctx, &m->out->ops.at[o].in, find_version(m, op->in.at[i]));
+    for (uint32_t i = 0; i < op->in.n; i++) {
+        const uint32_t t = find_version(m, op->in.at[i]);
+        dtr_storage *s = &m->out->storages.at[m->out->tensors.at[t].storage];
+        append(m->ctx, &m->out->ops.at[o].in, t);
+        if (s->constant) append(m->ctx, &s->readers, o);
+    }
     for (uint32_t i = 0; i < op->out.n; i++)
         if (!changes_storage(m, op, m->trace->tensors.at[op->out.at[i]].storage))
             make_output(m, o, op, op->out.at[i]);
-    change(m, o, op);
+    if (m->out->change == DTR_COPIES) change_copies(m, o, op);
+    else change_in_place(m, o, op);
 }
 
 static void begin(maker *m)
@@ -254,13 +347,21 @@ static void begin(maker *m)
     const mr_trace *t = m->trace;
     m->version = MR_NEW_N(m->ctx, uint32_t, t->tensors.n);
     m->current = MR_NEW_N(m->ctx, uint32_t, t->storages.n);
+    m->ended = MR_NEW_N(m->ctx, bool, t->tensors.n);
+    m->next_in = MR_NEW_N(m->ctx, uint32_t, t->tensors.n);
+    m->in_storage = MR_NEW_N(m->ctx, uint32_t, t->storages.n);
+    memset(m->in_storage, 0xff, t->storages.n * sizeof *m->in_storage);
+    for (uint32_t i = t->tensors.n; i-- > 0;) {
+        m->next_in[i] = m->in_storage[t->tensors.at[i].storage];
+        m->in_storage[t->tensors.at[i].storage] = i;
+    }
     memset(m->version, 0xff, t->tensors.n * sizeof *m->version);
     memset(m->current, 0xff, t->storages.n * sizeof *m->current);
     for (uint32_t s = 0; s < t->storages.n; s++) {
         if (!t->storages.at[s].before) continue;
         const uint32_t o = new_op(m, MR_NONE);
         m->current[s] = new_root(m, o, s, t->storages.at[s].bytes);
-        MR_PUSH(m->ctx, &m->out->steps, (dtr_step){DTR_RUN, o});
+        step(m, o);
     }
     bool *made = MR_NEW_N(m->ctx, bool, t->tensors.n);
     for (uint32_t o = 0; o < t->ops.n; o++)
@@ -269,25 +370,45 @@ static void begin(maker *m)
         if (t->storages.at[t->tensors.at[i].storage].before && !made[i]) find_version(m, i);
 }
 
-mr_status dtr_program_make(mr_ctx *ctx, const mr_trace *trace, dtr_program *out)
+/* What must be there at the end: tensors that the program refers to, storages that stay. */
+static void keep(maker *m)
+{
+    const mr_trace *t = m->trace;
+    for (uint32_t i = 0; i < t->tensors.n; i++)
+        if (m->last[i] == MR_NONE && m->version[i] != MR_NONE)
+            MR_PUSH(m->ctx, &m->out->kept, m->version[i]);
+    for (uint32_t s = 0; m->out->change == DTR_IN_PLACE && s < t->storages.n; s++)
+        if (t->storages.at[s].after && m->current[s] != MR_NONE)
+            MR_PUSH(m->ctx, &m->out->kept, m->current[s]);
+}
+
+mr_status dtr_program_make(mr_ctx *ctx, const mr_trace *trace, dtr_change change,
+                           dtr_program *out)
 {
     maker *m = MR_NEW(ctx, maker);
-    *m = (maker){.ctx = ctx, .trace = trace, .out = out};
-    *out = (dtr_program){.trace = trace};
+    *m = (maker){
+        .ctx = ctx, .trace = trace, .out = out, .event = MR_NONE};
+    *out = (dtr_program){.trace = trace, .change = change};
     find_ends(m);
     begin(m);
-    for (uint32_t e = 0; e < trace->events.n; e++) {
-        const mr_event *event = &trace->events.at[e];
+    for (m->event = 0; m->event < trace->events.n; m->event++) {
+        const mr_event *event = &trace->events.at[m->event];
         if (event->kind == MR_RUN) run(m, event->id);
-        else if (event->kind == MR_MARK || event->kind == MR_FLUSH)
-            MR_PUSH(ctx, &out->steps, (dtr_step){DTR_EVENT, e});
-        for (uint32_t t = m->first[e]; t != MR_NONE; t = m->next[t])
+        for (uint32_t t = m->first[m->event]; t != MR_NONE; t = m->next[t]) {
+            m->ended[t] = true;
             if (m->version[t] != MR_NONE) let_go(m, m->version[t]);
+        }
     }
-    for (uint32_t t = 0; t < trace->tensors.n; t++)
-        if (m->last[t] == MR_NONE && m->version[t] != MR_NONE)
-            MR_PUSH(ctx, &out->kept, m->version[t]);
+    keep(m);
     return MR_OK;
+}
+
+uint64_t dtr_taken_bytes(const dtr_program *program, const dtr_op *op)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < op->takes.n; i++)
+        bytes += program->storages.at[op->takes.at[i]].bytes;
+    return bytes;
 }
 
 uint64_t dtr_live_peak(const dtr_program *program)
@@ -297,8 +418,9 @@ uint64_t dtr_live_peak(const dtr_program *program)
         const dtr_step *step = &program->steps.at[i];
         if (step->kind == DTR_RELEASE) now -= program->storages.at[step->id].bytes;
         if (step->kind != DTR_RUN) continue;
-        now += program->ops.at[step->id].bytes;
-        const uint64_t here = now + program->ops.at[step->id].workspace;
+        const dtr_op *op = &program->ops.at[step->id];
+        now += op->bytes - dtr_taken_bytes(program, op);
+        const uint64_t here = now + op->workspace;
         if (here > peak) peak = here;
     }
     return peak;

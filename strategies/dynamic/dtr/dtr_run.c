@@ -25,19 +25,7 @@ static bool has_classes(const dtr_run *run)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-static void lock(dtr_run *run, uint32_t storage)
-{
-    dtr_state *s = &run->states[storage];
-    if (!s->locks++) dtr_pool_remove(run, storage);
-}
-
-static void unlock(dtr_run *run, uint32_t storage)
-{
-    dtr_state *s = &run->states[storage];
-    if (!--s->locks) dtr_pool_add(run, storage);
-}
-
-static void evict(dtr_run *run, uint32_t storage)
+static void evict(dtr_run *run, uint32_t storage, dtr_deed_kind why)
 {
     const dtr_storage *s = &run->program->storages.at[storage];
     run->states[storage].present = false;
@@ -45,8 +33,8 @@ static void evict(dtr_run *run, uint32_t storage)
     dtr_pool_remove(run, storage);
     for (uint32_t i = 0; i < run->states[storage].tensors_n; i++)
         run->defined[s->tensors.at[i]] = false;
-    run->report->evictions++;
-    write_down(run, DTR_EVICTED, storage);
+    if (why == DTR_EVICTED) run->report->evictions++;
+    write_down(run, why, storage);
     if (has_regions(run)) dtr_regions_evict(run, storage);
     if (has_classes(run)) dtr_classes_evict(run, storage);
 }
@@ -57,7 +45,7 @@ static bool make_room(dtr_run *run, uint64_t bytes)
     const uint64_t budget = run->options->budget;
     while (bytes > budget || run->used > budget - bytes) {
         if (!run->pooled) return false;
-        evict(run, dtr_choose(run));
+        evict(run, dtr_choose(run), DTR_EVICTED);
     }
     return true;
 }
@@ -73,7 +61,7 @@ static void compute(dtr_run *run, const dtr_frame *frame)
     report->clock += op->ns;
     *(frame->again ? &report->remat : &report->compute) += op->ns;
     report->remats += frame->again;
-    run->used += op->bytes + op->workspace;
+    run->used += op->bytes + op->workspace - dtr_taken_bytes(run->program, op);
     if (run->used > report->peak) report->peak = run->used;
     run->fresh.n = 0;
     for (uint32_t i = 0; i <= op->out.n; i++) { /* the wanted one comes last */
@@ -100,10 +88,21 @@ static void push(dtr_run *run, uint32_t op, uint32_t tensor, bool again)
     for (uint32_t i = 0; i < in.n; i++)
         run->states[tensors[in.at[i]].storage].accessed = run->report->clock;
     for (uint32_t i = 0; i < in.n; i++)
-        if (run->defined[in.at[i]]) lock(run, tensors[in.at[i]].storage);
+        if (run->defined[in.at[i]]) dtr_lock(run, tensors[in.at[i]].storage);
         else MR_PUSH(run->ctx, &run->missing, in.at[i]);
     frame.end = run->missing.n;
     MR_PUSH(run->ctx, &run->frames, frame);
+}
+
+/* The memory of these has the new value now. */
+static void give_up_taken(dtr_run *run, const dtr_op *op)
+{
+    for (uint32_t i = 0; i < op->takes.n; i++) {
+        run->states[op->takes.at[i]].released = true;
+        dtr_let_go(run, op->takes.at[i]);
+        run->used += run->program->storages.at[op->takes.at[i]].bytes; /* which evict gives back */
+        evict(run, op->takes.at[i], DTR_TAKEN);
+    }
 }
 
 /* Computes the tensor on top of the stack; all it reads is there. */
@@ -111,14 +110,16 @@ static dtr_result pop(dtr_run *run)
 {
     const dtr_frame frame = run->frames.at[--run->frames.n];
     const dtr_op *op = &run->program->ops.at[frame.op];
-    if (!make_room(run, op->bytes + op->workspace)) return DTR_OOM;
+    const uint64_t bytes = op->bytes + op->workspace - dtr_taken_bytes(run->program, op);
+    if (!make_room(run, bytes)) return DTR_OOM;
     compute(run, &frame);
     for (uint32_t i = 0; i < op->in.n; i++)
-        unlock(run, run->program->tensors.at[op->in.at[i]].storage);
+        dtr_unlock(run, run->program->tensors.at[op->in.at[i]].storage);
+    give_up_taken(run, op);
     return run->report->remat > run->options->limit ? DTR_THRASH : DTR_PASS;
 }
 
-static dtr_result materialize(dtr_run *run, uint32_t op, uint32_t tensor, bool again)
+dtr_result dtr_materialize(dtr_run *run, uint32_t op, uint32_t tensor, bool again)
 {
     dtr_result result = DTR_PASS;
     push(run, op, tensor, again);
@@ -133,7 +134,7 @@ static dtr_result materialize(dtr_run *run, uint32_t op, uint32_t tensor, bool a
         const uint32_t wanted = run->missing.at[top->missing];
         if (run->defined[wanted]) {
             top->missing++;
-            lock(run, run->program->tensors.at[wanted].storage);
+            dtr_lock(run, run->program->tensors.at[wanted].storage);
         } else push(run, run->program->tensors.at[wanted].op, wanted, true);
     }
     return result;
@@ -144,6 +145,8 @@ static dtr_result run_op(dtr_run *run, uint32_t o)
 {
     const dtr_program *p = run->program;
     const dtr_op *op = &p->ops.at[o];
+    const dtr_result spoilt = dtr_protect(run, op->spoils, o);
+    if (spoilt) return spoilt;
     for (uint32_t i = 0; i < op->out.n; i++) {
         const dtr_tensor *t = &p->tensors.at[op->out.at[i]];
         dtr_state *s = &run->states[t->storage];
@@ -158,30 +161,49 @@ static dtr_result run_op(dtr_run *run, uint32_t o)
     }
     for (uint32_t i = 0; i < op->out.n; i++)
         run->states[p->tensors.at[op->out.at[i]].storage].tensors_n++;
-    const dtr_result result = materialize(run, o, op->out.n ? op->out.at[0] : MR_NONE, false);
+    const dtr_result result = dtr_materialize(run, o, op->out.n ? op->out.at[0] : MR_NONE, false);
     for (uint32_t i = 0; !result && i < op->out.n; i++)
         run->states[p->tensors.at[op->out.at[i]].storage].accessed = run->report->clock;
+    for (uint32_t i = 0; !result && op->spoils.n && i < op->out.n; i++)
+        dtr_hold(run, p->tensors.at[op->out.at[i]].storage);
     return result;
 }
 
 static void pin(dtr_run *run, uint32_t storage)
 {
     if (run->states[storage].pinned) return;
-    lock(run, storage);
+    dtr_lock(run, storage);
     run->states[storage].pinned = true;
 }
 
-static void release(dtr_run *run, uint32_t storage)
+/* A constant goes for good, where the program may change what is in memory. */
+static dtr_result release_constant(dtr_run *run, uint32_t storage)
 {
-    const dtr_state *s = &run->states[storage];
-    if (run->options->dealloc == DTR_EAGER && s->present && !s->pinned) evict(run, storage);
+    dtr_state *s = &run->states[storage];
+    if (run->program->change == DTR_COPIES) return DTR_PASS;
+    const dtr_result result = dtr_protect(run, (mr_ids){&storage, 1}, run->program->ops.n);
+    if (result) return result;
+    s->pinned = false;
+    dtr_unlock(run, storage);
+    evict(run, storage, DTR_RELEASED);
+    return result;
+}
+
+static dtr_result release(dtr_run *run, uint32_t storage)
+{
+    dtr_state *s = &run->states[storage];
+    s->released = true;
+    if (run->program->storages.at[storage].constant) return release_constant(run, storage);
+    dtr_let_go(run, storage);
+    if (run->options->dealloc == DTR_EAGER && s->present && !s->pinned)
+        evict(run, storage, DTR_RELEASED);
+    return DTR_PASS;
 }
 
 static dtr_result do_step(dtr_run *run, const dtr_step *step)
 {
     const dtr_program *p = run->program;
-    if (step->kind == DTR_RELEASE) release(run, step->id);
-    if (step->kind != DTR_RUN) return DTR_PASS;
+    if (step->kind == DTR_RELEASE) return release(run, step->id);
     const dtr_result result = run_op(run, step->id);
     const dtr_op *op = &p->ops.at[step->id];
     for (uint32_t i = 0; !result && op->constant && i < op->out.n; i++)
@@ -210,7 +232,7 @@ void dtr_run_program(mr_ctx *ctx, const dtr_program *program, const dtr_options 
     for (uint32_t i = 0; !out->result && i < program->kept.n; i++) {
         const uint32_t t = program->kept.at[i];
         if (!run->defined[t])
-            out->result = materialize(run, program->tensors.at[t].op, t, true);
+            out->result = dtr_materialize(run, program->tensors.at[t].op, t, true);
         if (!out->result) pin(run, program->tensors.at[t].storage);
     }
 }
