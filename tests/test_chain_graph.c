@@ -215,7 +215,7 @@ TEST(a_cheap_op_behind_a_matrix_product_is_run_again)
     CHECK(s.saved[2]);
     CHECK(!s.saved[3]);
     CHECK_EQ(s.time, 3);
-    const graph_saving inputs = graph_partition_within(&ctx, &g, ops, 0);
+    const graph_saving inputs = graph_partition_within(&ctx, &g, ops, &graph_bans_default, 0);
     CHECK(inputs.saved[0] && !inputs.saved[2]);
     CHECK(inputs.bytes < s.bytes);
     mr_ctx_clear(&ctx);
@@ -228,11 +228,12 @@ TEST(a_larger_budget_never_saves_less_time)
     const graph g = random_graph(&ctx, &state, 300, 2);
     graph_op *ops = MR_NEW_N(&ctx, graph_op, 300);
     for (uint32_t i = 0; i < 300; i++) ops[i] = random_op(&state, i, 300);
-    const graph_saving all = graph_partition_within(&ctx, &g, ops, 1000);
-    const graph_saving none = graph_partition_within(&ctx, &g, ops, 0);
+    const graph_saving all = graph_partition_within(&ctx, &g, ops, &graph_bans_default, 1000);
+    const graph_saving none = graph_partition_within(&ctx, &g, ops, &graph_bans_default, 0);
     CHECK(none.time >= all.time);
     for (uint32_t budget = 0; budget <= 1000; budget += 100) {
-        const graph_saving s = graph_partition_within(&ctx, &g, ops, budget);
+        const graph_saving s =
+            graph_partition_within(&ctx, &g, ops, &graph_bans_default, budget);
         CHECK(s.time <= none.time);
     }
     mr_ctx_clear(&ctx);

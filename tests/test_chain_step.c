@@ -3,6 +3,7 @@
 #include "format.h"
 #include "rewrite_check.h"
 #include "schedule.h"
+#include "step_budget.h"
 #include "test.h"
 
 #include <time.h>
@@ -147,14 +148,13 @@ TEST(a_step_without_a_backward_pass_is_refused)
 TEST(budgets_are_sizes_or_parts_of_the_peak)
 {
     mr_ctx ctx = {0};
-    const chain_step step = {.peak = 1000};
     uint64_t bytes = 0;
-    CHECK_EQ(chain_step_budget(&ctx, &step, "60%", &bytes), MR_OK);
+    CHECK_EQ(step_budget(&ctx, 1000, "60%", &bytes), MR_OK);
     CHECK_EQ(bytes, 600);
-    CHECK_EQ(chain_step_budget(&ctx, &step, "2KiB", &bytes), MR_OK);
+    CHECK_EQ(step_budget(&ctx, 1000, "2KiB", &bytes), MR_OK);
     CHECK_EQ(bytes, 2048);
-    CHECK_EQ(chain_step_budget(&ctx, &step, "0%", &bytes), MR_EUSAGE);
-    CHECK_EQ(chain_step_budget(&ctx, &step, "much", &bytes), MR_EUSAGE);
+    CHECK_EQ(step_budget(&ctx, 1000, "0%", &bytes), MR_EUSAGE);
+    CHECK_EQ(step_budget(&ctx, 1000, "much", &bytes), MR_EUSAGE);
     CHECK_HAS(ctx.failure.text, "such as 60%, not 'much'");
     mr_ctx_clear(&ctx);
 }

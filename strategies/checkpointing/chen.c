@@ -5,6 +5,7 @@
  * (chain/chain_chen.c); without a budget, every sqrt(n)-th stage is kept.
  */
 #include "chain_step.h"
+#include "step_budget.h"
 #include "strategy.h"
 
 typedef struct settings {
@@ -39,7 +40,7 @@ static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr
     uint64_t budget;
     chain_actions plan = {0};
     MR_TRY(chain_step_of(ctx, in, UINT32_MAX, &step));
-    MR_TRY(chain_step_budget(ctx, &step, s->budget, &budget));
+    MR_TRY(step_budget(ctx, step.peak, s->budget, &budget));
     if (s->cut == SQRT) cut_sqrt(ctx, &step.problem, &plan);
     if (s->cut == RECURSIVE) chain_chen_recursive(ctx, &step.problem, 1, &plan);
     if (s->cut == GREEDY

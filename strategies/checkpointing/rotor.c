@@ -6,6 +6,7 @@
  * no better than segments chosen greedily, those are taken.
  */
 #include "chain_step.h"
+#include "step_budget.h"
 #include "strategy.h"
 
 typedef struct settings {
@@ -27,7 +28,7 @@ static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr
     chain_step step;
     uint64_t budget;
     MR_TRY(chain_step_of(ctx, in, (uint32_t)s->stages, &step));
-    MR_TRY(chain_step_budget(ctx, &step, s->budget, &budget));
+    MR_TRY(step_budget(ctx, step.peak, s->budget, &budget));
     const uint64_t room = chain_step_room(&step, budget);
     const chain_table *table = chain_rotor(ctx, &step.problem, room, (uint32_t)s->slots);
     chain_actions plan = {0}, greedy = {0};

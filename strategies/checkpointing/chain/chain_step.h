@@ -45,10 +45,6 @@ uint64_t chain_step_peak(const chain_step *step, uint64_t chain);
 mr_status chain_step_rewrite(mr_ctx *ctx, const chain_step *step, const chain_actions *plan,
                              mr_trace *out);
 
-/* "8GiB", or "60%" of the peak as it was: bytes.  MR_EUSAGE for anything else. */
-mr_status chain_step_budget(mr_ctx *ctx, const chain_step *step, const char *text,
-                            uint64_t *bytes);
-
 /* Says what the least peak is that the plan reaches: MR_EUNSUPPORTED. */
 mr_status chain_step_too_small(mr_ctx *ctx, const chain_step *step, const char *who,
                                uint64_t budget, const chain_actions *plan);

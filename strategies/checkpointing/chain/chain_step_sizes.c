@@ -1,21 +1,10 @@
 /* chain_step_sizes -- sizes and times of the stages of a recorded step: see chain_step.h. */
 #include "chain_step_internal.h"
+#include "chain_time.h"
 
 #include "param.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-/* What an op takes where nothing was measured: a byte moved is worth that many flops, as on an
- * A100, whose 19.5 Tflop/s stand against 1.56 TB/s.  Only ratios matter for a plan. */
-enum { FLOPS_PER_BYTE = 12, FLOPS_PER_NS = 19500 };
-
-static uint64_t time_of(const mr_op *op)
-{
-    if (op->ns) return op->ns;
-    const uint64_t moved = (op->read + op->written) * FLOPS_PER_BYTE;
-    return (op->flops > moved ? op->flops : moved) / FLOPS_PER_NS;
-}
 
 typedef struct meter {
     const mr_trace *trace;
@@ -122,7 +111,7 @@ static void walk_forward(mr_ctx *ctx, meter *m)
             make_forward(m, op, e);
             raise(&stage->tmp, over(m->own_bare + m->lag + op->workspace, stage->out));
             raise(&option->forward_tmp, over(m->own + m->lag + op->workspace, option->saved));
-            stage->time += time_of(op);
+            stage->time += chain_time(op);
         }
         for (uint32_t s = bare.first[e]; s != MR_NONE; s = bare.next[s])
             end_forward(m, s, true);
@@ -173,7 +162,7 @@ static void walk_backward(mr_ctx *ctx, meter *m)
             make_backward(m, op, e);
             raise(&option->backward_tmp, over(m->made + m->saved + op->workspace,
                                               option->saved + m->back[m->stage + 1]));
-            option->backward_time += time_of(op);
+            option->backward_time += chain_time(op);
         }
         for (uint32_t s = full.first[e]; s != MR_NONE; s = full.next[s]) end_backward(m, s);
     }
@@ -258,22 +247,6 @@ uint64_t chain_step_room(const chain_step *step, uint64_t peak)
 uint64_t chain_step_peak(const chain_step *step, uint64_t chain)
 {
     return chain + step->around > step->outside ? chain + step->around : step->outside;
-}
-
-mr_status chain_step_budget(mr_ctx *ctx, const chain_step *step, const char *text,
-                            uint64_t *bytes)
-{
-    char *end;
-    const double percent = strtod(text, &end);
-    if (end != text && !strcmp(end, "%") && percent > 0 && percent <= 100) {
-        *bytes = (uint64_t)((double)step->peak * percent / 100);
-        return MR_OK;
-    }
-    if (mr_parse_size(text, bytes)) return MR_OK;
-    return mr_fail(ctx, MR_EUSAGE,
-                   "'budget' takes a size such as 8GiB or a part of the peak such as 60%%, not"
-                   " '%s'",
-                   text);
 }
 
 mr_status chain_step_too_small(mr_ctx *ctx, const chain_step *step, const char *who,

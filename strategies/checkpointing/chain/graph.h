@@ -109,9 +109,10 @@ extern const graph_bans graph_bans_default; /* all of them */
 graph_saving graph_partition(mr_ctx *ctx, const graph *g, const graph_op *ops,
                              const graph_bans *bans, const bool *unban);
 
-/* Saves what fits into thousandths of the way from saving inputs alone (0) to a partition with all
- * bans (1000): with fewer bans if that is enough, else a knapsack decides which bans are lifted. */
+/* Saves what fits into thousandths of the way from saving inputs alone (0) to a partition with the
+ * full bans (1000): with fewer bans if that is enough, else a knapsack decides which bans are
+ * lifted.  As there, the bytes saved can be more than that in the end. */
 graph_saving graph_partition_within(mr_ctx *ctx, const graph *g, const graph_op *ops,
-                                    uint32_t budget);
+                                    const graph_bans *full, uint32_t budget);
 
 #endif

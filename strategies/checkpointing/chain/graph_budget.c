@@ -61,18 +61,18 @@ static graph_saving by_knapsack(const problem *p, const graph_bans *bans,
 }
 
 graph_saving graph_partition_within(mr_ctx *ctx, const graph *g, const graph_op *ops,
-                                    uint32_t budget)
+                                    const graph_bans *full, uint32_t budget)
 {
     problem p = {.ctx = ctx, .g = g, .ops = ops};
     const graph_saving least = inputs_alone(&p);
     if (!budget) return least;
-    const graph_saving most = graph_partition(ctx, g, ops, &graph_bans_default, NULL);
+    const graph_saving most = graph_partition(ctx, g, ops, full, NULL);
     if (budget >= WHOLE || most.bytes <= least.bytes) return most;
     p.least = least.bytes;
     p.most = most.bytes;
     p.limit = least.bytes + (most.bytes - least.bytes) / WHOLE * budget
               + (most.bytes - least.bytes) % WHOLE * budget / WHOLE;
-    graph_bans bans = {.not_allowed = true, .reductions = true};
+    graph_bans bans = {.not_allowed = full->not_allowed, .reductions = full->reductions};
     const graph_saving fewer = graph_partition(ctx, g, ops, &bans, NULL);
     if (fewer.bytes <= p.limit) return fewer;
     bans.not_allowed = false;
