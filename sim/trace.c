@@ -42,6 +42,16 @@ const char *mr_saved_name(mr_saved_as as)
     return names[as];
 }
 
+const char *mr_engine_name(mr_engine engine)
+{
+    static const char *const names[] = {
+#define X(name) #name,
+        MR_ENGINE_LIST(X)
+#undef X
+    };
+    return names[engine];
+}
+
 const char *mr_mark_kind_name(mr_mark_kind kind)
 {
     static const char *const names[] = {"step-begin", "step-end",     "phase-begin",

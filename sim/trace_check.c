@@ -145,6 +145,7 @@ static mr_status check_ops(mr_ctx *ctx, const mr_trace *t)
         }
         MR_TRY(in_range(ctx, op->stream, t->streams.n, "stream", "op", o));
         MR_TRY(in_range(ctx, op->phase, MR_UPDATE + 1, "phase", "op", o));
+        MR_TRY(in_range(ctx, op->engine, MR_ENGINE_N, "engine", "op", o));
         if (op->again == o) return mr_fail(ctx, MR_EINPUT, "op %u recomputes itself", o);
         if (op->of == o) return mr_fail(ctx, MR_EINPUT, "op %u is its own gradient", o);
         if (op->again != MR_NONE) MR_TRY(in_range(ctx, op->again, t->ops.n, "op", "op", o));

@@ -137,6 +137,8 @@ static mr_status read_op(reader *r)
                 .random = FLAG(random),
                 .again = INDEX(again),
                 .of = INDEX(of),
+                .engine = (uint8_t)NUMBER(engine),
+                .ranks = (uint32_t)NUMBER(ranks),
                 .ns = NUMBER(ns),
                 .flops = NUMBER(flops),
                 .flops_per_sample = NUMBER(flops_per_sample),

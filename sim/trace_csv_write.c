@@ -111,6 +111,8 @@ static void write_op(writer *w, uint32_t index, bool later)
     SET(random, op->random);
     SET(again, op->again);
     SET(of, op->of);
+    SET(engine, op->engine);
+    SET(ranks, op->ranks);
     SET(ns, op->ns);
     SET(flops, op->flops);
     SET(flops_per_sample, op->flops_per_sample);

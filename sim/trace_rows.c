@@ -31,6 +31,11 @@ const char *mr_mark_word(uint64_t i)
     return mr_mark_kind_name((mr_mark_kind)i);
 }
 
+const char *mr_engine_word(uint64_t i)
+{
+    return mr_engine_name((mr_engine)i);
+}
+
 const char *mr_has_word(uint32_t bit)
 {
     static const char *const words[] = {"dataflow", "phases", "times",

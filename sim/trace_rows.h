@@ -40,6 +40,7 @@ const char *mr_role_word(uint64_t i);
 const char *mr_phase_word(uint64_t i);
 const char *mr_saved_word(uint64_t i);
 const char *mr_mark_word(uint64_t i);
+const char *mr_engine_word(uint64_t i);
 
 /* Words of a `has` row, one for each bit of mr_trace.has; NULL behind the last. */
 const char *mr_has_word(uint32_t bit);
@@ -71,6 +72,8 @@ const char *mr_has_word(uint32_t bit);
     X(later, FLAG, .max = 1)                                           \
     X(again, THING, .thing = MR_THING_op, .missing = MR_NONE)          \
     X(of, THING, .thing = MR_THING_op, .missing = MR_NONE)             \
+    X(engine, WORD, .word = mr_engine_word, .max = MR_ENGINE_N - 1)                          \
+    X(ranks, NUMBER, .max = UINT32_MAX)                                \
     X(ns, NUMBER, .max = UINT64_MAX)                                   \
     X(flops, NUMBER, .max = UINT64_MAX)                                \
     X(flops_per_sample, NUMBER, .max = UINT64_MAX)                     \
@@ -129,9 +132,9 @@ extern const mr_column_info mr_columns[MR_COLUMN_N];
     X(tensor, (C(id) C(storage)), (),                                                     \
       (C(name) C(dtype) C(shape) C(offset) C(bytes) C(role)))                             \
     X(op, (C(id) C(name) C(phase)), (),                                                   \
-      (C(module) C(call) C(stream) C(random) C(again) C(of) C(ns) C(flops)                \
-       C(flops_per_sample) C(read) C(written) C(workspace) C(in) C(out) C(mutates)        \
-       C(saved) C(later) C(t)))                                                           \
+      (C(module) C(call) C(stream) C(random) C(again) C(of) C(engine) C(ranks) C(ns)      \
+       C(flops) C(flops_per_sample) C(read) C(written) C(workspace) C(in) C(out)          \
+       C(mutates) C(saved) C(later) C(t)))                                                \
     X(drop, (C(tensor)), (), (C(t)))                                                      \
     X(done, (C(storage)), (), (C(t)))                                                     \
     X(run, (C(op)), (), (C(t)))                                                           \

@@ -74,6 +74,8 @@ static const char *ops_differ(const mr_trace *a, const mr_trace *b)
         SAME(x->random, y->random);
         SAME(x->again, y->again);
         SAME(x->of, y->of);
+        SAME(x->engine, y->engine);
+        SAME(x->ranks, y->ranks);
         SAME(x->ns, y->ns);
         SAME(x->flops, y->flops);
         SAME(x->flops_per_sample, y->flops_per_sample);
@@ -393,6 +395,8 @@ static void random_op(dice *d, mr_trace *t, const bool *written)
                 .random = roll(d, 2),
                 .again = n && roll(d, 3) == 0 ? (uint32_t)roll(d, n) : MR_NONE,
                 .of = n && roll(d, 3) == 0 ? (uint32_t)roll(d, n) : MR_NONE,
+                .engine = (uint8_t)roll(d, MR_ENGINE_N),
+                .ranks = (uint32_t)roll(d, 9),
                 .ns = roll(d, 1000),
                 .flops = roll(d, 0),
                 .flops_per_sample = roll(d, 2),
