@@ -156,7 +156,7 @@ mr_status mr_args_parse(mr_ctx *ctx, const mr_command *command, int argc, char *
                         mr_args *out, bool *help)
 {
     *out = (mr_args){.cuda_device = MR_NONE,
-                     .iterations = 1,
+                     .tf32 = "conv",
                      .format = "table",
                      .jobs = processors(),
                      .ends = "exclusive",

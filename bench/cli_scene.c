@@ -114,10 +114,17 @@ static mr_status choose_cuda_devices(mr_ctx *ctx, const mr_args *args, mr_scene 
                    args->cuda_device);
 }
 
+static mr_tf32 use_of_tf32(const char *word)
+{
+    if (strcmp(word, "all") == 0) return MR_TF32_ALL;
+    return strcmp(word, "off") == 0 ? MR_TF32_OFF : MR_TF32_CONV;
+}
+
 static mr_status choose_device(mr_ctx *ctx, const mr_args *args, mr_scene *scene)
 {
     scene->device_assumed = !args->device;
     MR_TRY(mr_device_find(ctx, args->device ? args->device : ASSUMED_DEVICE, &scene->device));
+    scene->device.use_tf32 = use_of_tf32(args->tf32);
     scene->capacity = args->capacity ? args->capacity
                       : args->device ? mr_device_capacity(&scene->device)
                                      : UINT64_MAX;
@@ -150,7 +157,8 @@ mr_status mr_scene_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer 
 mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out)
 {
     *out =
-        (mr_scene){.iterations = (uint32_t)args->iterations, .as_recorded = args->as_recorded};
+        (mr_scene){.iterations = args->iterations ? (uint32_t)args->iterations : 1,
+                   .as_recorded = args->as_recorded};
     MR_TRY(choose_device(ctx, args, out));
     MR_TRY(read_recording(ctx, args, &out->trace));
     MR_TRY(cut(ctx, args, &out->trace));

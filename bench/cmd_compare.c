@@ -68,11 +68,15 @@ static void report_failures(mr_ctx *ctx, const mr_comparison *c, int *answer)
     }
 }
 
+/* Steps of training are as fast as the third: the first ones fill the allocator's cache. */
+enum { WARM = 3 };
+
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 {
     mr_scene scene;
     specs chosen = {0};
     MR_TRY(mr_scene_read(ctx, args, &scene));
+    if (!args->iterations && scene.trace.ops.n) scene.iterations = WARM;
     MR_TRY(choose_specs(ctx, args, &scene.trace, &chosen));
     mr_comparison c = {.scene = &scene, .specs = chosen.n, .fit = args->fit};
     c.cells = MR_NEW_N(ctx, mr_cell, c.specs * scene.cuda_device_count);
@@ -95,6 +99,9 @@ static void help(mr_ctx *ctx)
 static const mr_option options[] = {
     MR_OPTIONS_REPLAY,
     MR_OPTION_ALLOC_CONF,
+    MR_OPTION("tf32", 0, CHOICE, tf32, 0, 0, "conv|all|off",
+              "fp32 work done in TF32 where the device can: convolutions (default, as "
+              "PyTorch), matrix products too, none"),
     MR_OPTION("fit", 0, SWITCH, fit, 0, 0, NULL,
               "find the smallest memory on which each spec passes, to 1 MiB"),
     MR_OPTION("format", 'f', CHOICE, format, 0, 0, "table|csv|json|md", "how to print (table)"),

@@ -18,10 +18,11 @@ typedef struct mr_args {
     const char *device;       /* name of a row of devices.csv; NULL: not given */
     uint64_t capacity;        /* bytes; 0: not given */
     uint64_t cuda_device;     /* of the recording; MR_NONE: all */
-    uint64_t iterations;      /* at least 1 */
+    uint64_t iterations;      /* 0: not given */
     const char *from, *to;    /* "1200" an event, "1.5s" a time; NULL: not cut */
     mr_words alloc_conf;      /* texts of PYTORCH_CUDA_ALLOC_CONF */
     bool fit, as_recorded;
+    const char *tf32;         /* conv, all, off */
     const char *format;       /* table, csv, json, md */
     const char *output;       /* file or folder; NULL: standard output */
     uint64_t jobs;            /* threads */

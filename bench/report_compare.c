@@ -70,6 +70,14 @@ static const char *folded_spec(mr_ctx *ctx, const char *text)
     return out;
 }
 
+/* A step that did not come to its end took no time that could be told. */
+static bool is_told(const mr_cell *cell, const mr_metric *metric)
+{
+    if (cell->failure.status) return false;
+    return cell->metrics.time || metric->offset < offsetof(mr_metrics, time)
+           || metric->offset > offsetof(mr_metrics, throughput);
+}
+
 static void add_row(mr_ctx *ctx, const mr_comparison *c, layout *l, const mr_cell *first,
                     const mr_cell *cell)
 {
@@ -80,7 +88,7 @@ static void add_row(mr_ctx *ctx, const mr_comparison *c, layout *l, const mr_cel
         const mr_metric *m = l->metrics.at[i];
         const uint64_t value = mr_metric_value(&cell->metrics, m);
         MR_PUSH(ctx, &l->table.cells,
-                cell->failure.status ? "-" : mr_show_value(ctx, m->unit, value));
+                is_told(cell, m) ? mr_show_value(ctx, m->unit, value) : "-");
     }
     if (c->fit) MR_PUSH(ctx, &l->table.cells, cell->fit ? mr_show_bytes(ctx, cell->fit) : "-");
     MR_PUSH(ctx, &l->table.cells, against(ctx, first, cell));
@@ -136,9 +144,9 @@ static void put_definitions(const mr_comparison *c, const layout *l, mr_sink *si
                       "fits in");
     if (c->scene->device_assumed)
         mr_sink_print(sink,
-                      "The context and the cost of device calls are those of %s; --device "
+                      "The context and the cost of device calls%s are those of %s; --device "
                       "chooses another.\n",
-                      c->scene->device.name);
+                      c->scene->trace.ops.n ? " and ops" : "", c->scene->device.name);
 }
 
 static void put_tables(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_sink *sink)
@@ -158,6 +166,14 @@ static void put_tables(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_si
 
 /* ---- CSV and JSON ------------------------------------------------------------------------ */
 
+static void put_value(const mr_metrics *metrics, const mr_metric *metric, mr_sink *sink)
+{
+    const uint64_t value = mr_metric_value(metrics, metric);
+    if (metric->unit == MR_PER_S)
+        mr_sink_print(sink, "%" PRIu64 ".%03" PRIu64, value / 1000, value % 1000);
+    else mr_sink_print(sink, "%" PRIu64, value);
+}
+
 static void put_csv_row(const mr_comparison *c, const mr_cell *cell, mr_sink *sink)
 {
     const mr_scene *s = c->scene;
@@ -169,8 +185,8 @@ static void put_csv_row(const mr_comparison *c, const mr_cell *cell, mr_sink *si
     mr_sink_print(sink, ",%" PRIu32 ",%s", s->iterations, MR_VERSION);
     for (uint32_t i = 0; i < mr_metric_count; i++) {
         mr_sink_print(sink, ",");
-        if (cell->failure.status) continue;
-        mr_sink_print(sink, "%" PRIu64, mr_metric_value(&cell->metrics, &mr_metric_list[i]));
+        if (is_told(cell, &mr_metric_list[i]))
+            put_value(&cell->metrics, &mr_metric_list[i], sink);
     }
     mr_sink_print(sink, ",");
     if (cell->fit) mr_sink_print(sink, "%" PRIu64, cell->fit);
@@ -196,7 +212,6 @@ static void put_json_number(const char *name, bool known, uint64_t value, mr_sin
 static void put_json_row(const mr_comparison *c, const mr_cell *cell, mr_sink *sink)
 {
     const mr_scene *s = c->scene;
-    const bool known = !cell->failure.status;
     mr_sink_print(sink, "  {\"trace\": ");
     mr_write_json_string(sink, s->trace.name);
     mr_sink_print(sink, ", \"spec\": ");
@@ -207,9 +222,12 @@ static void put_json_row(const mr_comparison *c, const mr_cell *cell, mr_sink *s
     put_json_number("capacity", s->capacity != UINT64_MAX, s->capacity, sink);
     put_json_number("iterations", true, s->iterations, sink);
     mr_sink_print(sink, ", \"version\": \"%s\"", MR_VERSION);
-    for (uint32_t i = 0; i < mr_metric_count; i++)
-        put_json_number(mr_metric_list[i].name, known,
-                        mr_metric_value(&cell->metrics, &mr_metric_list[i]), sink);
+    for (uint32_t i = 0; i < mr_metric_count; i++) {
+        mr_sink_print(sink, ", \"%s\": ", mr_metric_list[i].name);
+        const bool told = is_told(cell, &mr_metric_list[i]);
+        if (told) put_value(&cell->metrics, &mr_metric_list[i], sink);
+        else mr_sink_print(sink, "null");
+    }
     put_json_number("fit", cell->fit, cell->fit, sink);
     mr_sink_print(sink, "}");
 }

@@ -38,6 +38,7 @@ const char *mr_show_value(mr_ctx *ctx, mr_unit unit, uint64_t value)
     switch (unit) {
     case MR_BYTES: return mr_show_bytes(ctx, value);
     case MR_NS: return mr_show_ns(ctx, value);
+    case MR_PER_S: return mr_printf(ctx, "%.2f/s", (double)value / 1000);
     case MR_COUNTS: break;
     }
     return mr_printf(ctx, "%" PRIu64, value);

@@ -1,17 +1,35 @@
-/* backend_model -- a device as a sum of costs: what each call takes, from devices.csv. */
+/* backend_model -- a device as clocks: what a call and an op take, from devices.csv.
+ *
+ * A recording that measured its ops is believed: they take what they took, and the host,
+ * whose part was measured with them, is always ahead.
+ */
 #include "backend.h"
+#include "cost.h"
+#include "timeline.h"
 
 typedef struct model {
     const mr_device *device;
-    uint64_t memory, compute; /* ns */
+    const mr_trace *trace;
+    mr_timeline timeline;
+    uint64_t memory, recompute; /* ns */
 } model;
 
-static mr_status open(mr_ctx *ctx, const mr_device *device, void **self)
+static mr_status open(mr_ctx *ctx, const mr_device *device, const mr_trace *trace, void **self)
 {
     model *m = MR_NEW(ctx, model);
     m->device = device;
+    m->trace = trace;
+    mr_timeline_begin(ctx, &m->timeline);
     *self = m;
     return MR_OK;
+}
+
+/* ---- calls ------------------------------------------------------------------------------- */
+
+static void call(model *m, uint64_t ns)
+{
+    m->memory += ns;
+    mr_timeline_host(&m->timeline, ns);
 }
 
 static uint64_t mebibytes(uint64_t bytes)
@@ -24,18 +42,19 @@ static mr_status reserve(void *self, mr_ctx *ctx, const mr_segment *segment, uin
     (void)ctx, (void)index;
     model *m = self;
     if (!segment->expandable) /* reserving addresses alone costs next to nothing */
-        m->memory += m->device->malloc_ns
-                     + m->device->malloc_ns_per_mib * mebibytes(segment->bytes);
+        call(m, m->device->malloc_ns
+                    + m->device->malloc_ns_per_mib * mebibytes(segment->bytes));
     return MR_OK;
 }
 
+/* cudaFree waits for all of the device. */
 static void release(void *self, const mr_segment *segment, uint32_t index)
 {
     (void)index;
     model *m = self;
-    if (!segment->expandable)
-        m->memory += m->device->free_ns
-                     + m->device->free_ns_per_mib * mebibytes(segment->bytes);
+    if (segment->expandable) return;
+    mr_timeline_settle(&m->timeline);
+    call(m, m->device->free_ns + m->device->free_ns_per_mib * mebibytes(segment->bytes));
 }
 
 /* Mapping costs by the physical allocation, whatever its size. */
@@ -48,35 +67,50 @@ static mr_status map(void *self, mr_ctx *ctx, const mr_segment *segment, const m
 {
     (void)ctx;
     model *m = self;
-    m->memory += m->device->map_ns_per_page * pages(segment, stretch->bytes);
+    call(m, m->device->map_ns_per_page * pages(segment, stretch->bytes));
     return MR_OK;
 }
 
+/* The driver does not wait here, so PyTorch does: for the stream that used the segment. */
 static void unmap(void *self, const mr_segment *segment, const mr_block *stretch)
 {
     model *m = self;
-    m->memory += m->device->unmap_ns_per_page * pages(segment, stretch->bytes);
+    mr_timeline_join(&m->timeline, segment->stream);
+    call(m, m->device->unmap_ns_per_page * pages(segment, stretch->bytes));
 }
 
-static mr_status exec(void *self, mr_ctx *ctx, const mr_trace *trace, uint32_t op,
-                      const mr_block *where)
+/* ---- ops --------------------------------------------------------------------------------- */
+
+static uint64_t device_ns(const model *m, const mr_op *op, const mr_work *work)
+{
+    const bool measured = m->trace->has & MR_HAS_TIMES;
+    if (op->ns) return op->ns;
+    return measured && op->engine == MR_ENGINE_compute ? 0 : mr_device_ns(m->device, work);
+}
+
+static mr_status exec(void *self, mr_ctx *ctx, uint32_t o, const mr_block *where)
 {
     (void)ctx, (void)where;
     model *m = self;
-    m->compute += trace->ops.at[op].ns;
+    const mr_op *op = &m->trace->ops.at[o];
+    const mr_work work = mr_work_of(m->trace, op);
+    const uint64_t ns = device_ns(m, op, &work);
+    const bool measured = m->trace->has & MR_HAS_TIMES;
+    const uint64_t host_ns = measured ? 0 : mr_host_ns(m->device, &work);
+    mr_timeline_run(&m->timeline, m->trace, op, host_ns, ns);
+    if (op->again != MR_NONE && op->engine == MR_ENGINE_compute) m->recompute += ns;
+    if (work.waits) mr_timeline_join(&m->timeline, op->stream);
     return MR_OK;
 }
 
-static uint64_t now(void *self)
+static mr_times times(void *self)
 {
-    const model *m = self;
-    return m->memory + m->compute;
-}
-
-static uint64_t memory_time(void *self)
-{
-    const model *m = self;
-    return m->memory;
+    model *m = self;
+    return (mr_times){.now = mr_timeline_now(&m->timeline),
+                      .memory = m->memory,
+                      .recompute = m->recompute,
+                      .starved = m->timeline.starved,
+                      .exposed = m->timeline.exposed};
 }
 
 static void close(void *self)
@@ -86,14 +120,13 @@ static void close(void *self)
 
 const mr_backend mr_backend_model = {
     .name = "model",
-    .summary = "adds up what each call costs on the device",
+    .summary = "tells what each call and op takes on the device",
     .open = open,
     .reserve = reserve,
     .release = release,
     .map = map,
     .unmap = unmap,
     .exec = exec,
-    .now = now,
-    .memory_time = memory_time,
+    .times = times,
     .close = close,
 };

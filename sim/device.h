@@ -19,10 +19,30 @@
     X(free_ns_per_mib)                                                                \
     X(map_ns_per_page)    /* creating, mapping and opening 2 MiB of memory */         \
     X(unmap_ns_per_page)                                                              \
-    X(launch_ns)          /* cost of launching a kernel */
+    X(processors)         /* streaming multiprocessors */                             \
+    X(launch_ns)          /* host: the driver's share of launching a kernel */        \
+    X(host_ns)            /* host: the framework's share of an op with a kernel */    \
+    X(view_ns)            /* host: an op without a kernel, such as a view */          \
+    X(kernel_ns)          /* device: what the smallest kernel takes */                \
+    X(link_ns)            /* what the smallest copy over the host link takes */       \
+    X(interconnect)       /* bytes per second to other devices, one way; else the link */ \
+    X(interconnect_ns)    /* one step of a ring of devices */                         \
+    /* how much of a peak is reached, in thousandths */                               \
+    X(eff_bandwidth)                                                                  \
+    X(eff_matmul_fp32) X(eff_matmul_tf32) X(eff_matmul_half)                          \
+    X(eff_conv_fp32) X(eff_conv_tf32) X(eff_conv_half)                                \
+    X(eff_winograd)       /* 3x3 convolutions in fp32, against their plain FLOPs */   \
+    X(eff_attention)      /* fused attention */                                       \
+    X(eff_link) X(eff_interconnect)
+
+/* Which fp32 work is done in TF32 where the device can.  PyTorch:
+ * torch.backends.cudnn.allow_tf32 is set from the beginning,
+ * torch.backends.cuda.matmul.allow_tf32 is not. */
+typedef enum mr_tf32 { MR_TF32_CONV, MR_TF32_ALL, MR_TF32_OFF } mr_tf32;
 
 typedef struct mr_device {
     const char *name, *description, *source;
+    mr_tf32 use_tf32;
 #define X(field) uint64_t field;
     MR_DEVICE_FIELDS(X)
 #undef X

@@ -4,7 +4,12 @@
 
 #include "backend.h"
 
-typedef enum mr_unit { MR_BYTES, MR_COUNTS, MR_NS } mr_unit;
+typedef enum mr_unit {
+    MR_BYTES,
+    MR_COUNTS,
+    MR_NS,
+    MR_PER_S, /* in a second; kept in thousandths */
+} mr_unit;
 
 typedef struct mr_metrics {
 #define METRIC(name, unit, better, help) uint64_t name;

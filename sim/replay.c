@@ -1,4 +1,5 @@
-/* replay -- the loop over commands: a backend carries them out, the sums are taken beside it. */
+/* replay -- the loop over commands: a backend carries them out, the sums are taken beside it.
+ * */
 #include "metrics.h"
 
 typedef struct replay {
@@ -10,6 +11,7 @@ typedef struct replay {
 
 static mr_status carry_out(mr_ctx *ctx, replay *r, const mr_cmd *cmd)
 {
+    if (r->placement->ideal && cmd->kind <= MR_UNMAP) return MR_OK; /* asking costs nothing */
     const mr_segment *segment =
         cmd->block.segment == MR_NONE ? NULL : &r->placement->segments.at[cmd->block.segment];
     switch (cmd->kind) {
@@ -18,8 +20,7 @@ static mr_status carry_out(mr_ctx *ctx, replay *r, const mr_cmd *cmd)
     case MR_MAP: return r->backend->map(r->self, ctx, segment, &cmd->block);
     case MR_UNMAP: r->backend->unmap(r->self, segment, &cmd->block); break;
     case MR_BIND: r->where[cmd->id] = cmd->block; break;
-    case MR_EXEC:
-        return r->backend->exec(r->self, ctx, r->placement->schedule->trace, cmd->id, r->where);
+    case MR_EXEC: return r->backend->exec(r->self, ctx, cmd->id, r->where);
     case MR_DEFER:
     case MR_UNBIND:
     case MR_REFUSE: break;
@@ -63,6 +64,42 @@ static uint64_t growth(const uint64_t *seams, uint32_t n)
     return high > low ? (high - low) / (n - 1 - first) : 0;
 }
 
+/* A number as people write one; 0 for anything else. */
+static uint64_t number(const char *text)
+{
+    uint64_t n = 0;
+    if (!text || !*text) return 0;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9' || n > UINT32_MAX) return 0;
+        n = n * 10 + (uint64_t)(*text - '0');
+    }
+    return n;
+}
+
+/* Samples in a thousand seconds. */
+static uint64_t throughput(const mr_trace *trace, uint64_t ns)
+{
+    const uint64_t batch = number(trace->about[MR_ABOUT_batch]);
+    const uint64_t steps = number(trace->about[MR_ABOUT_steps]);
+    if (!ns) return 0;
+    const double rate = (double)batch * (double)(steps ? steps : 1) * 1e12 / (double)ns;
+    return rate < 1e18 ? (uint64_t)(rate + 0.5) : 0;
+}
+
+/* What the last iteration took, from the end of the one before; nothing where it did not come
+ * to its end, or where there was nothing to be run. */
+static void tell_time(const mr_placement *placement, const mr_times *from, const mr_times *to,
+                      mr_metrics *out)
+{
+    const mr_trace *trace = placement->schedule->trace;
+    if (!trace->ops.n || placement->oom_at != MR_NONE) return;
+    out->time = to->now - from->now;
+    out->recompute = to->recompute - from->recompute;
+    out->starved = to->starved - from->starved;
+    out->exposed = to->exposed - from->exposed;
+    out->throughput = throughput(trace, out->time);
+}
+
 static mr_status loop(mr_ctx *ctx, replay *r, const mr_device *device, mr_metrics *out)
 {
     const mr_placement *placement = r->placement;
@@ -70,18 +107,22 @@ static mr_status loop(mr_ctx *ctx, replay *r, const mr_device *device, mr_metric
                                                                           : device->granularity;
     mr_levels levels = {0};
     MR_VEC(uint64_t) seams = {0};
-    uint64_t before = 0;
+    mr_times start = {0}, last = {0}, end;
     for (uint32_t c = 0; c < placement->cmds.n; c++) {
         const mr_cmd *cmd = &placement->cmds.at[c];
-        if (c == placement->start) before = r->backend->memory_time(r->self);
+        if (c == placement->start) start = last = r->backend->times(r->self);
         MR_TRY(carry_out(ctx, r, cmd));
         if (c >= placement->start) out->device_calls += asks_device(placement, cmd);
         mr_levels_step(&levels, placement, cmd, granularity);
         raise(out, &levels, c, device->context);
-        while (seams.n < placement->seams.n && placement->seams.at[seams.n] == c + 1)
+        while (seams.n < placement->seams.n && placement->seams.at[seams.n] == c + 1) {
             MR_PUSH(ctx, &seams, levels.reserved);
+            if (seams.n < placement->seams.n) last = r->backend->times(r->self);
+        }
     }
-    if (!placement->ideal) out->device_time = r->backend->memory_time(r->self) - before;
+    end = r->backend->times(r->self);
+    out->device_time = end.memory - start.memory;
+    tell_time(placement, &last, &end, out);
     out->growth = growth(seams.at, seams.n);
     return MR_OK;
 }
@@ -93,7 +134,7 @@ mr_status mr_replay(mr_ctx *ctx, const mr_placement *placement, const mr_device 
     replay r = {.placement = placement,
                 .backend = backend,
                 .where = MR_NEW_N(ctx, mr_block, placement->schedule->trace->storages.n)};
-    MR_TRY(backend->open(ctx, device, &r.self));
+    MR_TRY(backend->open(ctx, device, placement->schedule->trace, &r.self));
     const mr_status status = loop(ctx, &r, device, out);
     backend->close(r.self);
     return status;

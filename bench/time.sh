@@ -1,0 +1,66 @@
+#!/bin/sh
+# time.sh [RECORDINGS]: holds the time model against what others measured and published, and
+# writes bench/results/time.csv.  RECORDINGS (default ../shared/recordings) are Kineto traces
+# and DTR logs, which are not shipped; the rows of ops that need them keep their old figures
+# where they are missing.
+#
+#     ops     sums of op durations, in ms; error of the sum, median error of an op
+#     steps   samples a second of whole steps, by `memreuse compare` with PyTorch's allocator
+#
+# `fit` marks what an efficiency of devices.csv was chosen by (keys E of devices.md), `check`
+# what no figure of that device was chosen by.
+set -eu
+
+cd "$(dirname "$0")/.."
+recordings=${1:-../shared/recordings}
+build=build/time
+results=bench/results/time.csv
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+cmake -S . -B $build -DBUILD_TESTING=OFF >/dev/null
+cmake --build $build --target memreuse memreuse_time_error -j "$(nproc)" >/dev/null
+python3 bench/time_traces.py "$recordings" "$tmp"
+
+ops() # USED DEVICE TRACE...
+{
+    used=$1 device=$2
+    shift 2
+    for trace; do
+        if [ -e "$tmp/$trace.csv" ]; then
+            $build/memreuse_time_error "$device" "$tmp/$trace.csv" | awk -F, -v used="$used" '
+                {sub(/.csv$/, "", $1)
+                 printf "ops,%s,%s,%s,%s,%s,%s,%s,%s,%s,\n", $1, $2, $3, $4, used, $5, $6, $7, $8}'
+        else
+            grep "^ops,$trace," $results || true
+        fi
+    done
+}
+
+step() # WHAT DEVICE TF32 MEASURED USED SOURCE
+{
+    file=$1
+    [ -e "$file" ] || file=$tmp/$1
+    name=$(basename "$1" | sed 's/\.csv.*//')
+    $build/memreuse compare "$file" pytorch -d "$2" --tf32 "$3" -c 1TiB -f csv | awk -F, \
+        -v name="$name" -v device="$2" -v measured="$4" -v used="$5" -v source="$6" '
+        NR == 1 {for (i = 1; i <= NF; i++) if ($i == "throughput") column = i}
+        NR == 2 {error = 100 * ($column / measured - 1)
+                 printf "steps,%s,%s,all,1,%s,%s,%.2f,%+.1f,,%s\n", name, device, used, measured,
+                     $column, error, source}'
+}
+
+{
+    echo "kind,what,device,part,n,used,measured,predicted,error_percent,median_error_percent," \
+        "source" | tr -d ' '
+    ops fit v100-32 v100-resnet50
+    ops check titan-v titanv-unet-6 titanv-resnet32-56 titanv-transformer-10 titanv-treelstm-6
+    ops fit h100 products-bfloat16 products-float32
+    tail -n +2 bench/time_published.csv \
+        | while IFS=, read -r what device tf32 measured used source; do
+            step "$what" "$device" "$tf32" "$measured" "$used" "$source"
+        done
+} >"$tmp/time.csv"
+mkdir -p bench/results
+cp "$tmp/time.csv" $results
+cat $results

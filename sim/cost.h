@@ -1,0 +1,49 @@
+/* cost.h -- what an op asks of a device, and how long that takes.
+ *
+ * An op is first seen as work, which is the same on every device: floating point operations
+ * and what does them, bytes, or a transfer.  The numbers of a device turn work into time, by
+ * a roofline:
+ *
+ *     kernel        kernel_ns + max(flops / reachable peak, bytes / reachable bandwidth)
+ *     copy          link_ns + bytes / reachable link
+ *     all-reduce    2 (n - 1) / n bytes / reachable interconnect + 2 (n - 1) interconnect_ns
+ *
+ * where n devices form a ring; a reduce-scatter or all-gather is half of an all-reduce.
+ * Reachable is a peak times its efficiency in devices.csv.  What a device does not know
+ * counts as nothing: no bandwidth, no time.
+ */
+#ifndef MR_COST_H
+#define MR_COST_H
+
+#include "device.h"
+#include "trace.h"
+
+typedef enum mr_math { MR_MATMUL, MR_CONV, MR_WINOGRAD, MR_ATTENTION } mr_math;
+
+typedef enum mr_precision { MR_FP32, MR_FP16, MR_BF16, MR_FP8 } mr_precision;
+
+typedef struct mr_work {
+    mr_engine engine;
+    mr_math math; /* what the FLOPs are for */
+    mr_precision precision;
+    uint64_t flops;
+    double fill; /* convolutions: what full tiles compute, as a multiple of that; at least 1 */
+    struct {
+        uint64_t n, rows, columns;
+    } products; /* matrix products: how many, size of each result; 0 where unknown */
+    uint64_t bytes; /* through device memory, as often as they pass; or moved by a transfer */
+    uint32_t ranks;
+    bool idle;  /* leaves nothing for the device to do: a view, an allocation */
+    bool waits; /* the host cannot go on before the result is there */
+} mr_work;
+
+/* Bytes are those recorded, else each tensor that is read or written counts once. */
+mr_work mr_work_of(const mr_trace *trace, const mr_op *op);
+
+uint64_t mr_device_ns(const mr_device *device, const mr_work *work);
+uint64_t mr_host_ns(const mr_device *device, const mr_work *work);
+
+/* FLOP per second that work of this kind reaches. */
+double mr_reachable(const mr_device *device, const mr_work *work);
+
+#endif
