@@ -22,14 +22,25 @@ static void write_down(mr_placer *placer, mr_cmd_kind kind, uint32_t id, const m
     MR_PUSH(placer->ctx, &placer->out->cmds, (mr_cmd){kind, id, *block});
 }
 
-static const mr_segment *next_recorded(mr_placer *placer)
+/* The segment that a command of the recording is the beginning of, NULL for other commands. */
+static const mr_segment *begun_by(const mr_history *history, const mr_cmd *cmd)
+{
+    return cmd->kind == MR_RESERVE ? &history->segments.at[cmd->block.segment] : NULL;
+}
+
+/* Where the recording's next new segment lay, but for expandable ones.  0 once it has no more, or
+ * once the placement does not follow it any longer: its addresses could be in use then. */
+static uint64_t recorded_address(mr_placer *placer, const mr_segment *want)
 {
     const mr_history *history = placer->addresses;
-    while (history && placer->next_recorded < history->cmds.n) {
-        const mr_cmd *cmd = &history->cmds.at[placer->next_recorded++];
-        if (cmd->kind == MR_RESERVE) return &history->segments.at[cmd->block.segment];
-    }
-    return NULL;
+    const mr_segment *next = NULL;
+    while (placer->next_recorded < history->cmds.n && (!next || next->expandable))
+        next = begun_by(history, &history->cmds.at[placer->next_recorded++]);
+    if (next && !next->expandable && next->bytes == want->bytes
+        && !mr_ranges_overlap(&placer->taken, 0, next->address, next->bytes))
+        return next->address;
+    placer->addresses = NULL;
+    return 0;
 }
 
 /* Of an expandable range in a recording only the beginning is known. */
@@ -38,16 +49,30 @@ static uint64_t span(const mr_segment *segment)
     return segment->expandable ? 1 : segment->bytes;
 }
 
-/* Where the recording's next new segment lay.  0 once it has no more, or once the placement does
- * not follow it any longer: its addresses could be in use then. */
-static uint64_t recorded_address(mr_placer *placer, const mr_segment *want)
+static bool same_owner(const mr_segment *a, const mr_segment *b)
 {
-    const mr_segment *next = next_recorded(placer);
-    const bool follows = next && next->expandable == want->expandable
-                         && (next->expandable || next->bytes == want->bytes)
-                         && !mr_ranges_overlap(&placer->taken, 0, next->address, span(next));
-    if (follows) return next->address;
-    placer->addresses = NULL;
+    return a->stream == b->stream && a->pool == b->pool && a->large == b->large;
+}
+
+/* Where the next expandable range of the same stream, pool and size of pages lay.  A range shows
+ * in a recording when its first page is mapped, which may be long after it was reserved. */
+static uint64_t recorded_range(mr_placer *placer, const mr_segment *want)
+{
+    const mr_history *history = placer->addresses;
+    if (!placer->given) placer->given = MR_NEW_N(placer->ctx, bool, history->segments.n);
+    bool all_given = true;
+    for (uint32_t i = placer->next_range; i < history->cmds.n; i++) {
+        const mr_segment *range = begun_by(history, &history->cmds.at[i]);
+        if (!range || !range->expandable) continue;
+        bool *given = &placer->given[range - history->segments.at];
+        if (*given) continue;
+        if (all_given) placer->next_range = i;
+        all_given = false;
+        if (!same_owner(range, want)) continue;
+        if (mr_ranges_overlap(&placer->taken, 0, range->address, span(range))) continue;
+        *given = true;
+        return range->address;
+    }
     return 0;
 }
 
@@ -55,7 +80,10 @@ static uint64_t recorded_address(mr_placer *placer, const mr_segment *want)
 
 static uint64_t new_address(mr_placer *placer, const mr_segment *want)
 {
-    const uint64_t recorded = placer->addresses ? recorded_address(placer, want) : 0;
+    uint64_t recorded = 0;
+    if (placer->addresses)
+        recorded = want->expandable ? recorded_range(placer, want)
+                                    : recorded_address(placer, want);
     if (recorded) return recorded;
     const uint64_t address = placer->next_address;
     placer->next_address += (want->bytes + ADDRESS_ALIGN - 1) / ADDRESS_ALIGN * ADDRESS_ALIGN;

@@ -42,7 +42,8 @@ typedef struct mr_placer {
     mr_placement *out;
     /* the placer's own */
     uint64_t used, used_peak, next_address;
-    uint32_t next_recorded;
+    uint32_t next_recorded, next_range; /* commands of `addresses` */
+    bool *given;                        /* by segment of `addresses`, expandable ones */
     mr_ranges taken; /* addresses of segments, while those of a recording are followed */
     void *driver;
     void (*settle)(void *driver);

@@ -31,9 +31,10 @@ static inline void device_free(void *self, uint64_t address, uint64_t bytes)
     ((device *)self)->used -= bytes;
 }
 
-static inline uint64_t device_reserve(void *self, uint64_t bytes, uint32_t stream)
+static inline uint64_t device_reserve(void *self, uint64_t bytes, uint64_t page,
+                                      uint32_t stream)
 {
-    (void)stream;
+    (void)page, (void)stream;
     device *d = self;
     d->next += bytes;
     return d->next - bytes;

@@ -762,6 +762,64 @@ TEST(annotations_and_metadata_become_marks)
     mr_ctx_clear(&ctx);
 }
 
+/* A mapped stretch of the given pool, all of it one block in use. */
+static void mapped(doc *d, uint64_t address, uint64_t bytes, unsigned pool)
+{
+    segment_of(d, 0, address, bytes, true);
+    block(d, address, bytes, "active_allocated");
+    put(d, "sS'segment_pool_id'\n(I0\nI%u\ntsa", pool);
+}
+
+TEST(memory_that_went_was_of_the_pool_that_it_lay_beside)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace;
+    doc d;
+    begin(&d);
+    event(&d, "segment_map", 0x50000000, 0x1400000);
+    event(&d, "alloc", 0x50000000, 0x1400000);
+    event(&d, "segment_map", 0x51400000, 0x1400000);
+    event(&d, "alloc", 0x51400000, 0x1400000);
+    freed(&d, 0x50000000, 0x1400000);
+    event(&d, "segment_unmap", 0x50000000, 0x1400000);
+    segments(&d);
+    mapped(&d, 0x51400000, 0x1400000, 1);
+    end(&d);
+    const mr_history *h = reads(&ctx, &d, &trace);
+    CHECK_EQ(h->segments.n, 1);
+    CHECK_EQ(trace.pools.n, 2);
+    CHECK_EQ(trace.storages.at[0].pool, 1);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(memory_behind_that_of_another_pool_was_of_a_pool_that_is_gone)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace;
+    doc d;
+    begin(&d);
+    event(&d, "segment_map", 0x50000000, 0x1400000);
+    event(&d, "alloc", 0x50000000, 0x1400000);
+    event(&d, "segment_map", 0x90000000, 0x1400000);
+    event(&d, "alloc", 0x90000000, 0x1400000);
+    event(&d, "segment_map", 0xd0000000, 0x1400000);
+    event(&d, "alloc", 0xd0000000, 0x1400000);
+    freed(&d, 0xd0000000, 0x1400000);
+    event(&d, "segment_unmap", 0xd0000000, 0x1400000);
+    segments(&d);
+    mapped(&d, 0x50000000, 0x1400000, 0);
+    mapped(&d, 0x90000000, 0x1400000, 1);
+    end(&d);
+    const mr_history *h = reads(&ctx, &d, &trace);
+    CHECK_EQ(h->segments.n, 3);
+    CHECK_EQ(trace.pools.n, 3);
+    CHECK_EQ(trace.storages.at[0].pool, 0);
+    CHECK_EQ(trace.storages.at[1].pool, 1);
+    CHECK_EQ(trace.storages.at[2].pool, 2);
+    CHECK_EQ(trace.notes.n, 1);
+    mr_ctx_clear(&ctx);
+}
+
 TEST(settings_are_told_as_in_the_environment)
 {
     mr_ctx ctx = {0};

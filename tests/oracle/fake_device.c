@@ -152,9 +152,9 @@ static void fake_free(void *self, uint64_t address, uint64_t bytes)
     if (fake->free_syncs) fake_device_sync(fake);
 }
 
-static uint64_t fake_reserve(void *self, uint64_t bytes, uint32_t stream)
+static uint64_t fake_reserve(void *self, uint64_t bytes, uint64_t page, uint32_t stream)
 {
-    (void)stream;
+    (void)page, (void)stream;
     fake_device *fake = self;
     const uint64_t at = lowest_hole(&fake->reserved, RESERVE_BASE, RESERVE_LIMIT, bytes);
     if (at) add_range(fake->ctx, &fake->reserved, (fake_range){at, bytes});

@@ -48,7 +48,7 @@ typedef struct c10_device {
     void (*free)(void *self, uint64_t address, uint64_t bytes);
 
     /* Virtual memory of expandable segments.  A page is one physical allocation. */
-    uint64_t (*reserve)(void *self, uint64_t bytes, uint32_t stream);
+    uint64_t (*reserve)(void *self, uint64_t bytes, uint64_t page, uint32_t stream);
     void (*unreserve)(void *self, uint64_t address, uint64_t bytes);
     bool (*map)(void *self, uint64_t address, uint64_t bytes, uint64_t page);
     void (*unmap)(void *self, uint64_t address, uint64_t bytes, uint64_t page);

@@ -49,7 +49,7 @@ static uint32_t reserve(c10_allocator *a, uint32_t set, uint64_t least)
                   "large_segment_size_mb is odd, and pages are multiples of 2 MiB");
         return MR_NONE;
     }
-    const uint64_t base = a->device.reserve(a->device.self, size, s->stream);
+    const uint64_t base = a->device.reserve(a->device.self, size, page, s->stream);
     if (!base) return MR_NONE;
     MR_PUSH(a->ctx, &a->expandables, (c10_expandable){base, size, page});
     uint32_t hole = c10_block_new(a, set, base, size);

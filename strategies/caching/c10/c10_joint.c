@@ -66,11 +66,15 @@ static void device_free(void *self, uint64_t address, uint64_t bytes)
     mr_release(j->placer, let_go(j, address));
 }
 
-static uint64_t device_reserve(void *self, uint64_t bytes, uint32_t stream)
+static uint64_t device_reserve(void *self, uint64_t bytes, uint64_t page, uint32_t stream)
 {
     c10_joint *j = self;
-    const mr_segment want = {
-        .bytes = bytes, .stream = stream, .pool = j->pool, .expandable = true};
+    const mr_segment want = {.bytes = bytes,
+                             .stream = stream,
+                             .pool = j->pool,
+                             .page = page,
+                             .large = page > 2 * MR_MIB,
+                             .expandable = true};
     uint32_t segment;
     mr_reserve(j->placer, &want, &segment);
     const uint64_t address = j->placer->out->segments.at[segment].address;
@@ -82,9 +86,7 @@ static bool device_map(void *self, uint64_t address, uint64_t bytes, uint64_t pa
 {
     c10_joint *j = self;
     const c10_held h = segment_at(j, address);
-    mr_segment *segment = &j->placer->out->segments.at[h.segment];
-    segment->page = page;
-    segment->large = page > 2 * MR_MIB;
+    j->placer->out->segments.at[h.segment].page = page; /* a recording may not tell */
     return mr_map(j->placer, h.segment, address - h.address, bytes);
 }
 
@@ -133,16 +135,29 @@ static void device_synchronize(void *self, uint32_t stream, uint64_t ticket)
 
 /* ---- requests -------------------------------------------------------------------------------------- */
 
+/* The request is made while the pool is being recorded, which adds a holder each time. */
+static bool alloc_in_pool(c10_joint *j, const mr_request *request, c10_lease *lease)
+{
+    const uint64_t pool = j->trace->pools.at[request->pool];
+    c10_pool_begin(j->allocator, pool, MR_NONE);
+    const bool served = c10_malloc(j->allocator, request->bytes, request->stream, lease);
+    c10_pool_end(j->allocator, pool);
+    if (j->holds[request->pool]) c10_pool_release(j->allocator, pool);
+    j->holds[request->pool] = true;
+    return served;
+}
+
 static bool joint_alloc(void *self, mr_placer *placer, const mr_request *request, mr_block *out)
 {
     (void)placer;
     c10_joint *j = self;
     c10_lease lease;
-    const uint64_t pool = j->trace->pools.at[request->pool];
     j->pool = request->pool;
-    if (request->pool) c10_pool_begin(j->allocator, pool, MR_NONE);
-    const bool served = c10_malloc(j->allocator, request->bytes, request->stream, &lease);
-    if (request->pool) c10_pool_end(j->allocator, pool);
+    c10_joint_let_go(j);
+    j->requests++;
+    const bool served =
+        request->pool ? alloc_in_pool(j, request, &lease)
+                      : c10_malloc(j->allocator, request->bytes, request->stream, &lease);
     if (!served) return false;
     if (lease.block == MR_NONE) {
         *out = (mr_block){.segment = MR_NONE, .handle = MR_NONE};
@@ -198,6 +213,7 @@ static void joint_flush(void *self, mr_placer *placer)
 {
     (void)placer;
     c10_joint *j = self;
+    c10_joint_let_go(j);
     c10_empty_cache(j->allocator);
 }
 
@@ -250,6 +266,7 @@ mr_status c10_joint_place(mr_placer *placer, const mr_schedule *schedule, c10_ve
                    .streams = schedule->trace->streams.n};
     const c10_device device = device_of(&j);
     j.allocator = c10_new(placer->ctx, &device, version, options);
+    c10_joint_expect_farewells(&j, placer->addresses);
     if (fraction > 0) MR_TRY(c10_set_memory_fraction(j.allocator, fraction));
     const mr_online policy = {
         .self = &j,

@@ -22,12 +22,20 @@ typedef struct c10_held { /* a segment that the device has given out */
     uint32_t segment;
 } c10_held;
 
+typedef struct c10_farewell { /* the program lets go of a pool */
+    uint32_t requests, pool; /* after so many */
+} c10_farewell;
+
 typedef struct c10_joint {
     mr_placer *placer;
     c10_allocator *allocator;
     const mr_trace *trace;
     uint32_t streams;          /* of the trace; waits are numbered from here */
     uint32_t pool;             /* of the request at hand */
+    uint32_t requests;         /* so far */
+    bool *holds;               /* by pool: the program holds it */
+    MR_VEC(c10_farewell) farewells; /* in order; those before `gone` are over */
+    uint32_t gone;
     MR_VEC(c10_held) helds;    /* ascending */
     MR_VEC(c10_held) by_order; /* by c10_lease.order, counted from 1; gone ones as well */
     MR_VEC(c10_wait) waits;
@@ -43,6 +51,10 @@ mr_status c10_joint_place(mr_placer *placer, const mr_schedule *schedule, c10_ve
 /* c10_joint_start: mr_online.adopt */
 mr_status c10_joint_adopt(void *self, mr_placer *placer, const mr_history *history,
                           uint32_t *handles);
+
+/* c10_joint_pools: farewells from a recording, NULL for none; the ones that are due. */
+void c10_joint_expect_farewells(c10_joint *j, const mr_history *history);
+void c10_joint_let_go(c10_joint *j);
 
 void c10_joint_hold(c10_joint *j, c10_held held); /* keeps helds ascending */
 uint32_t c10_joint_wait(c10_joint *j);            /* a wait that nobody uses */

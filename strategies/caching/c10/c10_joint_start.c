@@ -132,6 +132,8 @@ mr_status c10_joint_adopt(void *self, mr_placer *placer, const mr_history *histo
     const uint32_t *orders = hold_all(j, history);
     gather(j, history, orders, &segments);
     MR_TRY(c10_adopt(j->allocator, &segments));
+    for (uint32_t i = 0; i < history->start.n; i++)
+        j->holds[history->segments.at[history->start.at[i].segment].pool] = true;
     match(j, history, &segments, handles);
     return MR_OK;
 }

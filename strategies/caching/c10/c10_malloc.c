@@ -200,7 +200,6 @@ static uint32_t cut(c10_allocator *a, const request *r, found f)
     const uint64_t size = block->size - r->size, address = block->address + r->size;
     c10_bins *free = &a->sets.at[set].free;
     c10_block_link(a, b, block->prev, rest);
-    block->born = c10_searches(a, set);
     if (f.fresh) {
         block->size = size;
         block->address = address;

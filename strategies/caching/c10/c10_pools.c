@@ -43,7 +43,6 @@ static uint32_t make(c10_allocator *a, uint64_t id)
     pool->gone = false;
     pool->id = id;
     pool->no_split = flags_of(a, id).no_split;
-    pool->half[0].searches = pool->half[1].searches = 0;
     return i;
 }
 

@@ -79,6 +79,7 @@ typedef struct mr_device_events {
     mr_history history;
     mr_numbers class_keys;
     MR_VEC(mr_address_class) classes;
+    uint32_t pools_at_end; /* number of raw->pools; later ones were invented */
     MR_VEC(uint32_t) class_of; /* of a segment, MR_NONE for one from cudaMalloc */
     mr_stretches now;             /* what is held now; segment: of history.segments */
     uint32_t *storage;     /* of a slot, MR_NONE; MR_LEAVING is set when it was freed */

@@ -10,6 +10,7 @@
 
 #include <inttypes.h>
 
+#define INVENTED_MAX 16 /* pools; more are no program's, but a mutilated file's */
 #define LOOK_AHEAD 64 /* events between a mapping and the request it was made for */
 
 static uint32_t class_index(mr_device_events *device, uint32_t stream, uint32_t pool,
@@ -93,6 +94,52 @@ static bool looks_large(const mr_device_events *device, uint32_t event)
     return device->at[event].size % device->options->large_segment == 0;
 }
 
+/* Would the class have memory on both sides of another one's, were this its own?  An address range
+ * holds memory of one class only. */
+static bool encloses(const mr_device_events *device, uint32_t c, uint64_t address)
+{
+    const mr_address_class *class = &device->classes.at[c];
+    if (class->segment == MR_NONE) return false;
+    const uint64_t other = device->history.segments.at[class->segment].address;
+    const uint64_t from = other < address ? other : address;
+    const uint64_t to = other < address ? address : other;
+    for (uint32_t r = 0; r < device->now.order.n; r++) {
+        const mr_stretch *held = mr_stretches_at(&device->now, r);
+        if (!held->expandable || device->class_of.at[held->segment] == c) continue;
+        if (held->address > from && held->address < to) return true;
+    }
+    return false;
+}
+
+/* A private pool that is gone at the end: its id is ours. */
+static void invent_pool(mr_device_events *device)
+{
+    mr_raw_snapshot *raw = device->raw;
+    uint64_t id = 1;
+    for (uint32_t i = 0; i < raw->pools.all.n; i++)
+        if (raw->pools.all.at[i] >= id) id = raw->pools.all.at[i] + 1;
+    mr_numbers_index(raw->ctx, &raw->pools, id);
+    MR_PUSH(raw->ctx, &raw->trace->pools, id);
+    MR_PUSH(raw->ctx, &raw->trace->notes,
+            mr_printf(raw->ctx,
+                      "device %" PRIu32 " had memory in a private pool, here %" PRIu64
+                      ", that is gone at the end; what it held is concluded from addresses",
+                      device->number, id));
+}
+
+/* Of memory that is not there at the end: the default pool's, unless addresses forbid it. */
+static uint32_t class_of_gone(mr_device_events *device, uint64_t address, uint32_t stream,
+                              bool large)
+{
+    const uint32_t first = device->pools_at_end;
+    uint32_t c = class_index(device, stream, 0, large);
+    for (uint32_t p = first; p < first + INVENTED_MAX && encloses(device, c, address); p++) {
+        if (p == device->raw->pools.all.n) invent_pool(device);
+        c = class_index(device, stream, p, large);
+    }
+    return c;
+}
+
 static uint32_t which_class(mr_device_events *device, uint64_t address, uint64_t bytes,
                             uint32_t final, uint32_t event)
 {
@@ -106,7 +153,7 @@ static uint32_t which_class(mr_device_events *device, uint64_t address, uint64_t
     const bool large = e->action == MR_RAW_segment_map
                            ? looks_large(device, event)
                            : bytes % device->options->large_segment == 0;
-    return class_index(device, e->stream, 0, large);
+    return class_of_gone(device, address, e->stream, large);
 }
 
 /* ---- start ----------------------------------------------------------------------------- */
@@ -130,6 +177,7 @@ static mr_status hold(mr_device_events *device, const mr_stretch *range)
 
 mr_status mr_hold_segments(mr_device_events *device)
 {
+    device->pools_at_end = device->raw->pools.all.n;
     /* Those known from the end first: what was unmapped later is judged by its neighbours. */
     for (int known = 1; known >= 0; known--)
         for (uint32_t r = 0; r < device->held.order.n; r++)

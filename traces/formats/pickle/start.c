@@ -33,6 +33,21 @@ static mr_status undo_alloc(mr_device_events *device, mr_act *a, const mr_raw_ev
     return MR_OK;
 }
 
+/* The segment at the end whose memory lies directly beside; one address range belongs to one
+ * stream and pool. */
+static uint32_t final_beside(const mr_device_events *device, const mr_raw_event *e,
+                             uint64_t address)
+{
+    const uint64_t sides[] = {address - 1, address + e->size};
+    for (size_t i = 0; i < MR_COUNT(sides); i++) {
+        const uint32_t r = mr_stretches_find(&device->held, sides[i]);
+        const mr_stretch *range = r == MR_NONE ? NULL : mr_stretches_at(&device->held, r);
+        if (!range || !range->expandable || range->segment == MR_NONE) continue;
+        if (device->finals.at[range->segment].raw->stream == e->stream) return range->segment;
+    }
+    return MR_NONE;
+}
+
 static mr_status undo_act(mr_device_events *device, mr_act *a)
 {
     mr_stretches *held = &device->held;
@@ -53,7 +68,8 @@ static mr_status undo_act(mr_device_events *device, mr_act *a)
                               e->size, address);
     }
     const bool expandable = e->action == MR_RAW_segment_unmap;
-    const mr_stretch range = {address, e->size, MR_NONE, a->event, expandable};
+    const uint32_t final = expandable ? final_beside(device, e, address) : MR_NONE;
+    const mr_stretch range = {address, e->size, final, a->event, expandable};
     if (mr_stretches_add(device->raw->ctx, held, range)) return MR_OK;
     return mr_device_fail(device, a->event,
                           "%s of %" PRIu64 " bytes at 0x%" PRIx64 ", but what"
