@@ -2,7 +2,7 @@
  *
  * Numbers of values:  0 none · 1 + s what storage s held before the first event · then, op by op,
  * one for each tensor in its `out` and `mutates` · then those of new ops.  A value of part p has p
- * in its upper half.
+ * in its upper half, and so has the sum of the parts up to p, marked as such.
  */
 #include "rewrite_check.h"
 
@@ -14,6 +14,8 @@
 typedef uint64_t value;
 
 #define PART_SHIFT 32
+#define PART_MASK ((value)0x7fffffff)
+#define SUM ((value)1 << 63) /* of all parts up to the number */
 
 typedef struct numbering { /* of the trace before */
     const mr_trace *trace;
@@ -136,8 +138,8 @@ static const char *told(const referee *r, value v)
 {
     const numbering *b = &r->before;
     const uint32_t number = (uint32_t)v;
-    const char *part =
-        v >> PART_SHIFT ? mr_printf(r->ctx, " in part %u", (uint32_t)(v >> PART_SHIFT)) : "";
+    const uint32_t p = (uint32_t)(v >> PART_SHIFT & PART_MASK);
+    const char *part = p ? mr_printf(r->ctx, " in part%s %u", v & SUM ? "s up to" : "", p) : "";
     if (!number) return "nothing yet";
     if (number <= b->trace->storages.n)
         return mr_printf(r->ctx, "what storage %u held before the first event", number - 1);
@@ -258,6 +260,28 @@ static mr_status move(referee *r, uint32_t o)
     return MR_OK;
 }
 
+/* Part p of a value is added to the first p - 1 of them, or to what is no value of before. */
+static mr_status sum(referee *r, uint32_t o)
+{
+    const mr_op *op = &r->trace->ops.at[o];
+    if (op->in.n != 2 || op->mutates.n != 1 || op->in.at[0] != op->mutates.at[0])
+        return mr_fail(r->ctx, MR_EINVARIANT,
+                       "%s adds up parts, expected it to add its second input to its first",
+                       named(r->ctx, r->trace, o));
+    const uint32_t s = storage_of(r->trace, op->in.at[0]);
+    const value has = r->holds[s], more = r->holds[storage_of(r->trace, op->in.at[1])];
+    const value whole = (uint32_t)more, part = more >> PART_SHIFT & PART_MASK;
+    const value so_far = whole | (part - 1) << PART_SHIFT;
+    const bool begins = part < 2 && (uint32_t)has >= r->before.values;
+    const bool goes_on = part == 2 ? has == so_far : part > 2 && has == (so_far | SUM);
+    if (!whole || more & SUM || !(begins || goes_on))
+        return mr_fail(r->ctx, MR_EINVARIANT,
+                       "%s adds %s to %s, expected the parts of a value in their order",
+                       named(r->ctx, r->trace, o), told(r, more), told(r, has));
+    r->holds[s] = part == r->parts ? whole : whole | part << PART_SHIFT | (part > 1 ? SUM : 0);
+    return MR_OK;
+}
+
 /* Has a new op read it, or is it made by the ops that the stand-in speaks for? */
 static bool is_known(const referee *r, uint32_t stand, value v)
 {
@@ -301,6 +325,7 @@ static mr_status run_new(referee *r, uint32_t o)
 {
     const mr_op *op = &r->trace->ops.at[o];
     if (op->moves) return move(r, o);
+    if (op->sums) return sum(r, o);
     note_use(r, op);
     write_results(r, o, MR_NONE);
     return MR_OK;

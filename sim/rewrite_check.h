@@ -8,6 +8,7 @@
  *     again             computes the values of that op again, random ones from their old state
  *     part, origin      does a share of that op: parts read parts of their own number
  *     moves             hands on the value that it reads
+ *     sums              adds a part of a value to the parts before; all of them are the value
  *     a stand-in        gives what it declares, if all that its ops read has been read
  *     none of these     computes something new, which no old op may read
  *

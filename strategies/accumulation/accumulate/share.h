@@ -1,0 +1,26 @@
+/* share.h -- what a part of a batch needs of everything in a step: bytes, shapes, operations.
+ *
+ * A storage that a sample takes part of (mr_storage.per_sample) shrinks by the samples that are
+ * missing; tensors on it shrink with it.  A tensor whose gaps at both ends are smaller than a
+ * sample lies across all samples and keeps its gaps; any other one is a stretch of the storage
+ * and keeps its place in proportion.
+ */
+#ifndef MR_SHARE_H
+#define MR_SHARE_H
+
+#include "rewrite.h"
+
+typedef struct mr_share {
+    uint64_t batch, parts, i; /* part i, from 0, of a batch that is divided in parts */
+} mr_share;
+
+uint64_t mr_share_bytes(const mr_share *share, const mr_storage *whole);
+
+/* The tensor on a storage that has `bytes` instead of those of `home`. */
+mr_tensor mr_share_tensor(mr_ctx *ctx, const mr_share *share, const mr_tensor *whole,
+                          const mr_storage *home, uint64_t bytes);
+
+/* Sets operations and bytes read and written by a part of an op of `trace`. */
+void mr_share_op(const mr_share *share, const mr_trace *trace, const mr_op *whole, mr_op *part);
+
+#endif
