@@ -99,11 +99,14 @@ TEST(the_referee_sees_what_is_wrong_with_a_sum)
 {
     for (int mistake = 0; mistake < 4; mistake++) {
         mr_ctx ctx = {0};
-        mr_trace in;
-        mr_answer answer;
+        mr_trace in, out, *t = &out;
+        mr_spec spec;
+        const mr_read_options options = {0};
         uint32_t sums[2] = {0}, n = 0;
-        CHECK(!rewritten(&ctx, "tiny/mlp.csv", "accumulate:3/bound", &in, &answer));
-        mr_trace *t = &answer.trace;
+        CHECK(!mr_recording_read(&ctx, TRACES "/tiny/mlp.csv", &options, &in));
+        CHECK(!mr_spec_parse(&ctx, mr_strategies, "accumulate:3/bound", &spec));
+        const mr_stage *stage = &spec.rewrites.at[0];
+        CHECK(!stage->strategy->rewrite(&ctx, stage->params, &in, t));
         for (uint32_t o = 0; o < t->ops.n && n < 2; o++)
             if (t->ops.at[o].sums) sums[n++] = o;
         CHECK_EQ(n, 2);
