@@ -107,6 +107,20 @@ typedef struct mr_ids {
     uint32_t *at, n;
 } mr_ids;
 
+/* Part of a device that carries an op out.  A transfer moves the larger of what the op reads and
+ * what it writes: all of the tensor, whatever share of it a rank holds. */
+#define MR_ENGINE_LIST(X)                                                                \
+    X(compute) X(to_host) X(from_host) X(all_reduce) X(reduce_scatter) X(all_gather)     \
+    X(broadcast)
+
+typedef enum mr_engine {
+#define X(name) MR_ENGINE_##name,
+    MR_ENGINE_LIST(X)
+#undef X
+        MR_ENGINE_N
+} mr_engine;
+const char *mr_engine_name(mr_engine engine); /* "compute", "to_host", ... */
+
 typedef struct mr_op {
     const char *name;   /* aten name for PyTorch */
     const char *module; /* path of the module that ran it; "" outside of any */
@@ -118,6 +132,8 @@ typedef struct mr_op {
     /* Op of the forward pass whose gradient this one helps to compute: what that op saved is let go
      * after the last such op.  MR_NONE outside of the backward pass and where unknown. */
     uint32_t of;
+    uint8_t engine;     /* mr_engine */
+    uint32_t ranks;     /* of a collective engine: how many devices take part */
     uint64_t ns;        /* measured duration; 0 when not measured */
     uint64_t flops, flops_per_sample;
     uint64_t read, written; /* bytes */
