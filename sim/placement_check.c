@@ -17,6 +17,9 @@ typedef struct referee {
     uint32_t cmd;    /* index of the command under judgement */
     uint32_t event;  /* next event of the schedule */
     uint32_t carried; /* storage to which the last command's block goes, MR_NONE */
+    uint32_t waiting; /* number of storages that are DEFERRED */
+    bool settling;    /* a deferred free took effect before its DONE, so all have to */
+    bool flushed;     /* the program has asked for a FLUSH since the last event with a command */
     bool *held;      /* by segment */
     uint32_t *bound; /* by segment: number of bound blocks */
     mr_ranges mapped, live;
@@ -148,33 +151,40 @@ static mr_status bind(referee *r, uint32_t s, const mr_block *block)
     return MR_OK;
 }
 
+static mr_status is_own(referee *r, uint32_t s, const mr_block *block, const char *otherwise)
+{
+    const mr_range *range = mr_ranges_at(&r->live, block->segment, block->offset);
+    if (range && range->owner == s && range->offset == block->offset
+        && range->bytes == block->bytes)
+        return MR_OK;
+    return foul(r, otherwise, s, range ? range->owner : MR_NONE);
+}
+
 static mr_status unbind(referee *r, uint32_t s, const mr_block *block)
 {
     if (r->state[s] == ABSENT) return foul(r, "unbinds a storage that is not bound", s, MR_NONE);
+    r->waiting -= r->state[s] == DEFERRED;
     r->state[s] = ABSENT;
     if (!block->bytes) return MR_OK;
-    const mr_range *range = mr_ranges_at(&r->live, block->segment, block->offset);
-    if (!range || range->owner != s || range->offset != block->offset
-        || range->bytes != block->bytes)
-        return foul(r, "unbinds another block than was bound", s, range ? range->owner : MR_NONE);
+    MR_TRY(is_own(r, s, block, "unbinds another block than was bound"));
     mr_ranges_remove(&r->live, block->segment, block->offset);
     r->bound[block->segment]--;
     return MR_OK;
 }
 
-static mr_status defer(referee *r, uint32_t s)
+static mr_status defer(referee *r, uint32_t s, const mr_block *block)
 {
     if (r->state[s] != LIVE) return foul(r, "defers a storage that is not live", s, MR_NONE);
     r->state[s] = DEFERRED;
-    return MR_OK;
+    r->waiting++;
+    return block->bytes ? is_own(r, s, block, "defers another block than was bound") : MR_OK;
 }
 
 static mr_status carry_out(referee *r, const mr_cmd *cmd)
 {
     const mr_block *block = &cmd->block;
-    const bool zero = (cmd->kind == MR_BIND || cmd->kind == MR_UNBIND) && !block->bytes;
-    const bool placeless = cmd->kind == MR_EXEC || cmd->kind == MR_REFUSE
-                           || cmd->kind == MR_DEFER || zero;
+    const bool zero = cmd->kind >= MR_BIND && !block->bytes;
+    const bool placeless = cmd->kind == MR_EXEC || cmd->kind == MR_REFUSE || zero;
     if (!placeless && block->segment >= r->placement->segments.n)
         return foul(r, "names a segment that does not exist", block->segment,
                     r->placement->segments.n);
@@ -187,7 +197,7 @@ static mr_status carry_out(referee *r, const mr_cmd *cmd)
     case MR_UNMAP: return unmap(r, block);
     case MR_BIND: return bind(r, cmd->id, block);
     case MR_UNBIND: return unbind(r, cmd->id, block);
-    case MR_DEFER: return defer(r, cmd->id);
+    case MR_DEFER: return defer(r, cmd->id, block);
     case MR_EXEC:
     case MR_REFUSE: break;
     }
@@ -203,6 +213,7 @@ static const mr_event *next_event(referee *r)
         const mr_event *event = &r->schedule->events.at[r->event];
         const mr_carry *pair =
             event->kind == MR_CARRY ? &r->schedule->carries.at[event->id] : NULL;
+        r->flushed |= event->kind == MR_FLUSH;
         if (event->kind == MR_MARK || event->kind == MR_DROP || event->kind == MR_FLUSH) continue;
         if (event->kind == MR_FREE && r->state[event->id] != LIVE) continue;
         if (event->kind == MR_DONE && r->state[event->id] == ABSENT) continue;
@@ -249,11 +260,22 @@ static bool agrees(referee *r, const mr_event *event, const mr_cmd *cmd)
 static bool unasked(const referee *r, const mr_event *next, const mr_cmd *cmd)
 {
     if (cmd->kind == MR_DEFER) return next && next->kind == MR_DONE && next->id == cmd->id;
-    if (cmd->kind == MR_UNBIND && r->state[cmd->id] == DEFERRED) return true;
+    if (cmd->kind == MR_UNBIND && r->state[cmd->id] == DEFERRED)
+        return r->flushed || (next && next->kind == MR_ALLOC);
     if (r->cmd <= r->placement->start) return false;
     const mr_cmd *last = cmd - 1;
     return cmd->kind == MR_UNBIND && last->kind == MR_BIND && last->id == cmd->id
            && r->trace->storages.at[cmd->id].refused;
+}
+
+/* Who waits for the device waits for all of it: no deferred free is left out. */
+static mr_status is_settled(referee *r, const mr_event *event)
+{
+    if (!r->settling || (event && event->kind == MR_DONE)) return MR_OK;
+    r->settling = false;
+    if (!r->waiting) return MR_OK;
+    return foul(r, "comes after some deferred frees took effect before their time, but not all",
+                r->waiting, 0);
 }
 
 static mr_status keep_step(referee *r, const mr_cmd *cmd)
@@ -265,12 +287,17 @@ static mr_status keep_step(referee *r, const mr_cmd *cmd)
     }
     const mr_event *event = next_event(r);
     if (agrees(r, event, cmd)) {
+        MR_TRY(is_settled(r, event));
         const bool carry = event->kind == MR_CARRY;
         r->carried = carry ? r->schedule->carries.at[event->id].to : MR_NONE;
         r->event++;
+        r->flushed = false;
         return MR_OK;
     }
-    if (unasked(r, event, cmd)) return MR_OK;
+    if (unasked(r, event, cmd)) {
+        r->settling |= cmd->kind == MR_UNBIND && r->state[cmd->id] == DEFERRED;
+        return MR_OK;
+    }
     return foul(r, "is not what the schedule asks for: its storage or op", cmd->id,
                 event ? event->id : MR_NONE);
 }
@@ -321,6 +348,7 @@ mr_status mr_placement_check(mr_ctx *ctx, const mr_placement *placement, uint64_
         MR_TRY(carry_out(&r, cmd));
     }
     if (placement->start >= placement->cmds.n) MR_TRY(check_start(&r));
+    MR_TRY(is_settled(&r, NULL));
     if (placement->oom_at == MR_NONE && next_event(&r))
         return foul(&r, "is missing: the schedule goes on with event", r.event,
                     schedule->events.n);

@@ -239,6 +239,49 @@ TEST(the_referee_sees_what_is_missing_and_what_is_too_much)
     must_say(w, "names what does not exist");
 }
 
+/* "1+100 2+50 1~ 2~ 3+10 1! 2! 3-" by native: R0 1> R1 2> 1~ 2~ R2 3> 1- X0 2- X1 3- X2 */
+static wrong *deferring_answer(void)
+{
+    wrong *w = calloc(1, sizeof *w);
+    w->trace = scripted(&w->ctx, "1+100 2+50 1~ 2~ 3+10 1! 2! 3-");
+    CHECK_EQ(scripted_run(&w->ctx, &w->trace, "native", UINT64_MAX, 1, &w->answer), MR_OK);
+    return w;
+}
+
+static void move(wrong *w, uint32_t from, uint32_t to)
+{
+    mr_cmd *cmds = w->answer.placement.cmds.at;
+    const mr_cmd moved = cmds[from];
+    for (; from > to; from--) cmds[from] = cmds[from - 1];
+    cmds[to] = moved;
+}
+
+TEST(the_referee_sees_another_block_deferred)
+{
+    wrong *w = deferring_answer();
+    w->answer.placement.cmds.at[4].block.segment = 1;
+    must_say(w, "defers another block than was bound (found 1, expected 2)");
+    w = deferring_answer();
+    w->answer.placement.cmds.at[4].block.segment = 7;
+    must_say(w, "names a segment that does not exist");
+}
+
+TEST(the_referee_lets_all_deferred_frees_take_effect_early_or_none)
+{
+    wrong *w = deferring_answer();
+    move(w, 8, 6); /* the first alone, while storage 3 is asked for */
+    must_say(w, "but not all (found 1, expected 0)");
+    w = deferring_answer();
+    move(w, 8, 6);
+    move(w, 10, 7);
+    CHECK_EQ(mr_placement_check(&w->ctx, &w->answer.placement, UINT64_MAX, 1), MR_OK);
+    mr_ctx_clear(&w->ctx);
+    free(w);
+    w = deferring_answer();
+    move(w, 8, 5); /* before the second is deferred: nobody waits for anything */
+    must_say(w, "is not what the schedule asks for");
+}
+
 TEST(the_referee_sees_a_device_that_is_too_small)
 {
     wrong *w = right_answer();
