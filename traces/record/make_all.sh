@@ -1,34 +1,38 @@
 #!/bin/sh
 # make_all.sh [NAME...] -- records all files of traces/models again, or those named, with the same
-# bytes as they have.  PYTHON is a Python with torch; DATE stands in the files.
+# bytes as they have.  PYTHON is a Python with torch; DATE stands in the files; JOBS are run at a
+# time.
 set -eu
 export PYTHONDONTWRITEBYTECODE=1
 here=$(cd "$(dirname "$0")" && pwd)
-models=$here/../models
-: "${PYTHON:=python3}" "${DATE:=2026-11-29}"
+: "${MODELS:=$here/../models}" "${PYTHON:=python3}" "${DATE:=2026-11-29}" "${JOBS:=1}"
 wanted=$*
 
-record() { # NAME OPTION...
+record() { # NAME OPTION...: prints the command
     name=$1
     shift
     case " $wanted " in
     "  " | *" $name "*) ;;
     *) return 0 ;;
     esac
-    echo "$name"
-    (cd "$here" && $PYTHON -W ignore record.py "$@" --date "$DATE" -o "$folder/$name.csv.gz" \
-        --manifest "$folder/MANIFEST.csv" --truth "$folder/truth.csv")
+    echo "echo $name; $PYTHON -W ignore record.py $* --date $DATE -o $folder/$name.csv.gz" \
+        "--manifest $folder/MANIFEST.csv --truth $folder/truth.csv"
 }
 
 # TECHNIQUE PLAIN NAME OPTION...: the model of PLAIN with the technique switched on
 twin() {
     technique=$1 plain=$2
     shift 2
-    record "$@" --one-batch --technique "$technique" --plain "$plain"
+    record "$@" --one-batch ${technique:+--technique $technique} ${plain:+--plain $plain}
 }
 
-folder=$models
-. "$here/plain.sh"
-mkdir -p "$models/twins"
-folder=$models/twins
-. "$here/twins.sh"
+all() {
+    folder=$MODELS
+    . "$here/plain.sh"
+    folder=$MODELS/twins
+    . "$here/twins.sh"
+}
+
+mkdir -p "$MODELS/twins"
+cd "$here"
+all | xargs -P "$JOBS" -I '{}' sh -c '{}'

@@ -16,25 +16,41 @@ op        a TorchDispatchMode sees every aten op of forward, backward and update
 storage   told apart by identity, never by address; born with the op that returns it first, `free`
           when its weak reference dies, which is when PyTorch releases it.
 saved     a pack hook is told of what autograd keeps.  It hands autograd a detached alias on the
-          same storage, so lifetimes of storages stay as they are.
+          same storage, so lifetimes of storages stay as they are, and the end of the alias says
+          when a node lets go.
+of        each autograd node has a sequence number, which tells the op of forward that made it.  In
+          backward, what runs in a node is of that op, or of the op that was recomputed in its place
+          if there is one by then.  What the engine itself does after a node has let go, sums of
+          gradients, is of no op, nor is what AccumulateGrad does: that adds to, or copies, what is
+          a gradient by role.
+again     torch.utils.checkpoint is told which place of forward it repeats; what runs there is the
+          op that ran at that place of the same call of the same module.  Other ways to recompute
+          are taken to repeat the calls of a module from the last one back.
 drop      the tensor object that the program got from an op is finalised.  Because autograd holds
           an alias instead (see saved), autograd alone does not keep that object alive.  The
           autograd graph still keeps the base of a view, so a drop of such a base can be late, but
-          never early.  What the autograd engine makes in backward gets a drop only where
-          the engine held it longer than the last op that touched it.
+          never early.  Other things that hold memory count as the program too: a gradient in
+          `.grad`; a Function written in Python; a node that never runs, until the graph dies;
+          checkpoint, which holds the inputs of a region until the region's last node has run; and
+          the engine, where it holds something longer than the last op that touched it.
 role      parameters, buffers, gradients, optimizer state: by identity.  What was there before the
           step and is read by it is an input.  An activation is made in forward (or made again for
           backward) and saved for, or read by, backward.  All else is temporary.
-module    of an op in forward: a module hook says so.  In backward: that of the forward op whose
-          autograd node is running, told by the node's sequence number.
+module    of an op in forward: a module hook says so.  In backward: that of the op it is of.
+
+Lifetimes that follow from ops, saved, of and drops (sim/schedule.h of memreuse) are those that
+`alloc` and `free` say, op for op.
+
+While a TorchDispatchMode is on, the engine makes a new tensor for each sum of gradients; without,
+it adds into the first one where nobody else holds it.  The recording is as without (EngineSums).
 
 What it cannot see: memory that an op takes and gives back inside, except as `workspace` on a real
 GPU; what lives through the step without being read, unless it is the model's, its gradients' or the
-optimizer's; what is saved while another saved_tensors_hooks is open (checkpoint, save_on_cpu: their
-reads in backward are seen); ops inside torch.compile; storages on other devices than the model's,
-such as the step counters of Adam, which stay on the host.  Notes in the file count the latter.
-A value that the program reads from a fake tensor (`.item()`) is taken to be 1 on the host and 0
-on the device, which lets GradScaler find no infinities and Adam divide by its bias correction.
+optimizer's; what is saved while another saved_tensors_hooks is open (checkpoint, save_on_cpu: how
+long that is held is seen, as drops); ops inside torch.compile; storages on other devices than the
+model's, such as the step counters of Adam, which stay on the host.  Notes in the file count the
+latter.  A value that the program reads from a fake tensor (`.item()`) is taken to be 1 on the host
+and 0 on the device: GradScaler then finds no infinities and Adam divides by its bias correction.
 
 The autograd engine runs in the calling thread meanwhile, so that sequence numbers are unique.
 """
@@ -50,11 +66,12 @@ import time
 import weakref
 
 import torch
+import torch.utils.checkpoint
 from torch.utils._pytree import tree_leaves
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils.flop_counter import flop_registry
 
-VERSION = "1"
+VERSION = "2"
 
 aten = torch.ops.aten
 
@@ -106,7 +123,7 @@ class Op:
         self.name, self.phase = name, phase
         self.id = None
         self.module, self.call = "", 0
-        self.random, self.again, self.stream = False, None, 0
+        self.random, self.again, self.of, self.stream = False, None, None, 0
         self.ns = self.flops = self.flops_per_sample = self.read = self.written = 0
         self.workspace = 0
         self.ins, self.outs, self.mutates, self.saved = [], [], [], []
@@ -128,6 +145,16 @@ def extent(t):
     return (last + 1) * t.element_size()
 
 
+def is_dense(t):
+    """Do the elements of `t` fill a range, each once?"""
+    expected = 1
+    for stride, size in sorted(zip(t.stride(), t.shape)):
+        if size > 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
 def unique(things):
     """Without repetition, in order."""
     return list(dict.fromkeys(things))
@@ -143,6 +170,48 @@ def tensors_in(tree):
 
 
 # ---- the recorder ------------------------------------------------------------------------------
+
+class EngineSums(TorchDispatchMode):
+    """Adds gradients up in place where the engine does without a TorchDispatchMode.
+
+    With a mode on, the engine makes a new tensor for every sum.  Without, it adds into the first
+    gradient if nobody else holds that one.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.alone = None       # how often a tensor that nobody else holds is counted here
+
+    def __enter__(self):
+        super().__enter__()
+        x = torch.ones(1, device="cpu", requires_grad=True)
+        with torch.enable_grad():
+            y = x.clone()
+            torch.autograd.grad(y.exp() + y.sin(), x)
+        return self
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        node = torch._C._current_autograd_node()
+        if node is None:
+            return func(*args, **(kwargs or {}))
+        if func is aten.add.Tensor and not kwargs and self._is_sum(node, *args):
+            return aten.add_.Tensor(*args)
+        out = func(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor):
+            out._memreuse_node = node._sequence_nr()
+        return out
+
+    def _is_sum(self, node, old, new):
+        """Is it a sum by the engine, into a tensor that only the engine holds?"""
+        if torch.is_grad_enabled() or not (is_plain(old) and is_plain(new)):
+            return False
+        if getattr(old, "_memreuse_node", None) == node._sequence_nr():
+            return False
+        held = old._use_count(), torch._C._storage_Use_Count(old.untyped_storage()._cdata)
+        if self.alone is None:
+            self.alone = held
+        return held == self.alone and is_dense(old)
+
 
 class Recorder(TorchDispatchMode):
     """See the head of the file.  `finish()` decides what needs hindsight, `write()` writes."""
@@ -164,12 +233,17 @@ class Recorder(TorchDispatchMode):
         self.phase, self.open_phase = "other", None
         self.quiet = 0          # > 0: the recorder's own ops
         self.backward_depth = 0
-        self.stack = []         # modules that run: [path, call, ops so far, call it repeats]
-        self.calls, self.repeats = {}, {}
+        self.stack = []         # modules that run: [path, call, ops so far, again]
+        self.calls = {}         # of a module, by its path
+        self.regions = []       # parts of forward that run again
         self.places = {}        # op by its place in a module, to find it again in recomputation
+        self.recomputed = {}    # op of forward: the one that ran again in its place
         self.made_by = {}       # sequence number of an autograd node: its forward op
-        self.module_of = {}     # the same: its module and call
         self.packed = {}        # the same: what it saved before its op ran
+        self.kept = {}          # the same: how many tensors it still keeps
+        self.aliases = {}       # weak references to these
+        self.newest, self.last_op = torch.autograd._get_sequence_nr() - 1, None
+        self.back, self.twice = {}, False
         self.steps, self.left_out, self.values = 1, {}, 0
         self.resized, self.subclasses = 0, set()
         self.device = self._find_device()
@@ -186,6 +260,10 @@ class Recorder(TorchDispatchMode):
         return None
 
     def __enter__(self):
+        super().__enter__()
+        self.quiet += 1
+        self.sums = EngineSums().__enter__()
+        self.quiet -= 1
         self.names = {id(m): name for model in self.models for name, m in model.named_modules()}
         self._know_before()
         hooks = torch.nn.modules.module
@@ -196,14 +274,16 @@ class Recorder(TorchDispatchMode):
                        step.register_optimizer_step_post_hook(self._update_ends)):
             self.cleanup.callback(handle.remove)
         self._wrap_backward()
+        self._wrap_checkpoint()
         self.cleanup.enter_context(torch.autograd.set_multithreading_enabled(False))
         if self.saved_hooks:
             self.cleanup.enter_context(
                 torch.autograd.graph.saved_tensors_hooks(self._pack, lambda t: t))
         self.events.append(("mark", "step-begin", "step 1"))
-        return super().__enter__()
+        return self
 
     def __exit__(self, *error):
+        self.sums.__exit__(*error)
         result = super().__exit__(*error)
         self.cleanup.close()
         self._set_phase(None)
@@ -219,7 +299,7 @@ class Recorder(TorchDispatchMode):
         self.steps += 1
         self.events.append(("mark", "step-begin", f"step {self.steps}"))
         self.phase = "other"
-        for book in (self.calls, self.repeats, self.places):
+        for book in (self.calls, self.places, self.recomputed):
             book.clear()
 
     @contextlib.contextmanager
@@ -240,9 +320,8 @@ class Recorder(TorchDispatchMode):
         for model in self.models:
             for name, p in model.named_parameters():
                 if p.grad is not None:
-                    tensor = self._adopt(p.grad, "gradient", name + ".grad")
-                    if tensor:
-                        self._watch(p.grad, tensor)
+                    self._adopt(p.grad, "gradient", name + ".grad")
+        self._watch_gradients()
 
     def _know_state(self, tell):
         """Tensors in the optimizers' state, with the names of their parameters."""
@@ -330,11 +409,11 @@ class Recorder(TorchDispatchMode):
 
     def _pack(self, t):
         """Autograd keeps an alias of `t`: the same storage, another object than the program's."""
+        node, tensor = torch.autograd._get_sequence_nr() - 1, None
         if self._is_ours(t):
             self._know_input(t)
             tensor = self._tensor(t)
             tensor.storage.kept = True
-            node = torch.autograd._get_sequence_nr() - 1
             op = self.made_by.get(node)
             if op:
                 op.saved.append(tensor)
@@ -342,24 +421,42 @@ class Recorder(TorchDispatchMode):
                 self.packed.setdefault(node, []).append(tensor)
         self.quiet += 1
         try:
-            return t.detach()
+            alias = t.detach()
         finally:
             self.quiet -= 1
+        key = id(alias)
+        self.kept[node] = self.kept.get(node, 0) + 1
+        self.aliases[key] = weakref.ref(alias, lambda _: self._let_go(key, node, tensor))
+        return alias
+
+    def _let_go(self, key, node, tensor):
+        del self.aliases[key]
+        self.kept[node] -= 1
+        if tensor and not self.finished:
+            running = torch._C._current_autograd_node()
+            by_node = running is not None and running._sequence_nr() == node
+            self.events.append(("let-go", tensor, self.made_by.get(node), by_node))
 
     def _know_input(self, t):
         """What nobody made during the step was there before."""
         if self._storage_unknown(t):
             storage = self._storage(t, before=True)
             storage.role = "input"
+            self._watch(t, self._tensor(t))
 
     def _storage_unknown(self, t):
         return t.untyped_storage()._cdata not in self.storages
 
     # -- phases and modules --
 
+    def _is_again(self):
+        """Is a part of forward being recomputed?"""
+        return self.phase == "backward" and (
+            bool(self.stack or self.regions) or torch.is_grad_enabled() and not self.twice)
+
     def _moment(self):
         """Phase in which something is made; what is made again in backward counts as forward."""
-        return "forward" if self.phase == "backward" and self.stack else self.phase
+        return "forward" if self._is_again() else self.phase
 
     def _set_phase(self, phase):
         if phase is not None:
@@ -375,14 +472,16 @@ class Recorder(TorchDispatchMode):
     def _module_begins(self, module, args):
         path = self.names.get(id(module), type(module).__name__ if not self.names else "")
         again = self.backward_depth > 0
-        if again:
-            back = self.repeats[path] = self.repeats.get(path, 0) + 1
-            self.stack.append([path, self.calls.get(path, 0) - back, 0, True])
+        if again and not self.regions:      # some other way to recompute: from the last call back
+            again = self.back[path] = self.back.get(path, 0) + 1
+            self.stack.append([path, self.calls.get(path, 0) - again, 0, True])
             return
-        self._set_phase("forward")
-        call = self.calls.get(path, 0)
-        self.calls[path] = call + 1
-        self.stack.append([path, call, 0, False])
+        if not again:
+            self._set_phase("forward")
+        calls = self.regions[-1] if again else self.calls
+        call = calls.get(path, 0)
+        calls[path] = call + 1
+        self.stack.append([path, call, 0, again])
 
     def _module_ends(self, module, args, out):
         if self.stack:
@@ -394,6 +493,7 @@ class Recorder(TorchDispatchMode):
             original = getattr(torch.autograd, name)
 
             def wrapped(*args, _original=original, **kwargs):
+                self.twice = kwargs.get("create_graph", False)
                 self._backward_begins()
                 try:
                     return _original(*args, **kwargs)
@@ -402,6 +502,42 @@ class Recorder(TorchDispatchMode):
 
             setattr(torch.autograd, name, wrapped)
             self.cleanup.callback(setattr, torch.autograd, name, original)
+
+    def _wrap_checkpoint(self):
+        """What torch.utils.checkpoint runs again is told which part of forward it repeats."""
+        module = torch.utils.checkpoint
+        plain, function = module._checkpoint_without_reentrant_generator, module.CheckpointFunction
+        forward = function.forward
+
+        def generator(run, *args, **kwargs):
+            return plain(self._repeats(run, first=False), *args, **kwargs)
+
+        def reentrant(ctx, run, *args):
+            return forward(ctx, self._repeats(run, first=True), *args)
+
+        _replace(self.cleanup, module, "_checkpoint_without_reentrant_generator", generator)
+        _replace(self.cleanup, function, "forward", staticmethod(reentrant))
+
+    def _repeats(self, run, first):
+        """`run` for a second time in the place where the program stands now."""
+        calls = dict(self.regions[-1] if self.regions else self.calls)
+        place = list(self.stack[-1]) if self.stack else ["", 0, 0, False]
+
+        def again(*args, **kwargs):
+            nonlocal first
+            if first:
+                first = False
+                return run(*args, **kwargs)
+            self.regions.append(dict(calls))
+            self.stack.append(place[:3] + [True])
+            depth = len(self.stack)
+            try:
+                return run(*args, **kwargs)
+            finally:
+                self.regions.pop()
+                del self.stack[depth - 1:]
+
+        return again
 
     def _backward_begins(self):
         if not self.backward_depth:
@@ -416,17 +552,29 @@ class Recorder(TorchDispatchMode):
 
     def _update_begins(self, optimizer, args, kwargs):
         self._know_gradients()
-        if not self.backward_depth:
+        if self.backward_depth:     # in a hook: a part of backward by its place alone
+            self.phase = "update"
+        else:
             self._set_phase("update")
 
     def _update_ends(self, optimizer, args, kwargs):
         self._know_state(self._know_now)
+        if self.backward_depth:
+            self.phase = "backward"
 
     def _know_gradients(self):
         for model in self.models:
             for name, p in model.named_parameters():
                 if p.grad is not None:
                     self._know_now(p.grad, "gradient", name + ".grad")
+        self._watch_gradients()
+
+    def _watch_gradients(self):
+        """The program holds them by their parameters."""
+        for model in self.models:
+            for p in model.parameters():
+                if p.grad is not None and self._is_ours(p.grad):
+                    self._watch(p.grad, self._tensor(p.grad))
 
     def _know_now(self, t, role, name):
         """`t` has turned out to be a gradient, or state of the optimizer."""
@@ -471,7 +619,7 @@ class Recorder(TorchDispatchMode):
         made = [t for t in tensors_in(out) if self._is_ours(t)]
         self._describe(op, func, args, kwargs, given, made, out)
         if self._leaves_trace(op, name):
-            self._place(op)
+            self._place(op, given)
             self.events.append(("op", op))
         self._take_references(name, made, given, op)
         return out
@@ -518,7 +666,7 @@ class Recorder(TorchDispatchMode):
         if formula:
             op.flops = int(formula(*args, **kwargs, out_val=out))
         for tensor in op.ins:
-            tensor.storage.kept |= op.phase == "backward" and not self.stack
+            tensor.storage.kept |= op.phase == "backward" and not self._is_again()
             tensor.storage.fed |= op.phase == "forward"
 
     @staticmethod
@@ -530,8 +678,8 @@ class Recorder(TorchDispatchMode):
                 found += tensors_in(value)
         return found
 
-    def _place(self, op):
-        """Module, call, the op that is recomputed, and what autograd saved for it."""
+    def _place(self, op, given):
+        """Module, call, the op that is recomputed, the op whose gradient this is, what is saved."""
         node = torch._C._current_autograd_node()
         if self.stack:
             frame = self.stack[-1]
@@ -540,26 +688,55 @@ class Recorder(TorchDispatchMode):
             frame[2] += 1
             if frame[3]:
                 op.again = self.places.get(place)
+                self.recomputed[op.again] = op
             else:
                 self.places[place] = op
-        elif node is not None:
-            op.module, op.call = self.module_of.get(node._sequence_nr(), ("", 0))
-        if node is None or self.stack:
-            number = torch.autograd._get_sequence_nr() - 1
-            self.module_of.setdefault(number, (op.module, op.call))
-            op.saved += self.packed.pop(number, [])
-            self.made_by[number] = op
+        if node is None or self._is_again():
+            self._own_nodes(op, given)
+        elif op.phase == "backward":
+            self._find_of(op, node._sequence_nr())
+
+    def _own_nodes(self, op, given):
+        """Of the nodes that autograd has made since the last op the newest is this op's, if it has
+        one.  Nodes for the change of a view belong to the op before; what others save is let go
+        with a drop."""
+        newest = torch.autograd._get_sequence_nr() - 1
+        own = not torch.is_grad_enabled() or any(t.requires_grad for t in given)
+        for number in range(self.newest + 1, newest + 1):
+            saved = self.packed.pop(number, [])
+            if own and number == newest:
+                self.made_by[number] = op
+                op.saved += saved
+            elif self.last_op:
+                self.made_by[number] = self.last_op
+        self.newest, self.last_op = newest, op
+
+    def _find_of(self, op, number):
+        """The engine itself adds gradients up after a node has let go: that is of no op."""
+        made = self.made_by.get(number)
+        if made is None:
+            return
+        op.module, op.call = made.module, made.call
+        is_sum = op.name in ("aten::add", "aten::add_") if number not in self.kept else False
+        if self.kept.get(number, 1) and not is_sum:
+            op.of = self.recomputed.get(made, made)
 
     def _take_references(self, name, made, given, op):
         """Which of the results the program holds from now on."""
         node = torch._C._current_autograd_node()
-        inside = node is not None and not self.stack
-        if inside and type(node).__name__ != "AccumulateGrad":
+        inside = node is not None and not self._is_again() and self.phase == "backward"
+        if inside and not self._runs_python(node):
             return
         known = {id(t) for t in given}
         for t in made:
             if id(t) not in known:
                 self._watch(t, self._tensor(t))
+
+    @staticmethod
+    def _runs_python(node):
+        """A Function of Python keeps what it likes, hooks of a parameter too."""
+        return (type(node).__name__ == "AccumulateGrad"
+                or isinstance(node, torch.autograd.function.BackwardCFunction))
 
     # -- hindsight --
 
@@ -573,9 +750,12 @@ class Recorder(TorchDispatchMode):
         for storage in self._all_storages():
             storage.role = storage.role or self._role(storage)
         self._give_ids()
+        self._drop_what_the_graph_held()
+        self._drop_what_the_engine_held()
+        self._keep_last_drops()
         if self.autocast:
             self._order_frees()
-        self._drop_what_the_engine_held()
+        self._draw_curve()
         self._say_what_is_missing()
 
     @staticmethod
@@ -594,24 +774,37 @@ class Recorder(TorchDispatchMode):
         for i, op in enumerate(self.ops, 1):
             op.id = i
             op.saved = unique(op.saved)
-        self._keep_last_drops()
-        self._draw_curve()
+
+    def _drop_what_the_graph_held(self):
+        """A node that has run lets go of what its op saved, and a file says that by `of`.  What is
+        let go at other times needs a drop: by a node that never runs, when the graph dies; by
+        checkpoint, which saves the inputs of a region for no node."""
+        helped = {event[1].of for event in self.events if event[0] == "op" and event[1].of}
+        ends = [event[1:] for event in self.events if event[0] == "let-go"]
+        kept = {(op, tensor) for tensor, op, by_node in ends if by_node and op in helped}
+        for tensor, op, _ in ends:
+            if op in helped and (op, tensor) not in kept and tensor in op.saved:
+                op.saved.remove(tensor)
+        self.events = [
+            event if event[0] != "let-go" else ("drop", event[1]) for event in self.events
+            if event[0] != "let-go" or (event[2], event[1]) not in kept or not event[3]]
 
     def _drop_what_the_engine_held(self):
-        """The engine keeps the gradients that a node works on until the whole node has run."""
-        last, dropped, events, now = {}, set(), [], 0
+        """The engine keeps what a node works on until the whole node has run."""
+        last, events, now, inside = {}, [], 0, False
         for event in self.events:
-            if event[0] == "op":
+            if event[0] == "mark":
+                inside = event[1] == "phase-begin" and event[2] == "backward"
+            elif event[0] == "op":
                 now += 1
-                for tensor in event[1].ins + event[1].outs + event[1].mutates:
-                    last[tensor.storage] = now
+                op = event[1]
+                for tensor in op.ins + op.outs + op.mutates + (op.of.saved if op.of else []):
+                    last[tensor.storage] = now, tensor
             elif event[0] == "drop":
-                last[event[1].storage] = now
-                dropped.add(event[1])
-            elif event[0] == "free" and event[1].phase == "backward":
-                left = [t for t in event[1].tensors.values() if t not in dropped]
-                if last.get(event[1], now) < now and left:
-                    events.append(("drop", left[0]))
+                last[event[1].storage] = now, event[1]
+            elif event[0] == "free" and inside and event[1] in last:
+                if last[event[1]][0] < now:
+                    events.append(("drop", last[event[1]][1]))
             events.append(event)
         self.events = events
 
@@ -761,8 +954,9 @@ class Writer:
             if getattr(op, name):
                 columns.append(f"{name}={getattr(op, name)}")
         columns += ["random"] * op.random
-        if op.again:
-            columns.append(f"again={op.again.id}")
+        for name in ("again", "of"):
+            if getattr(op, name):
+                columns.append(f"{name}={getattr(op, name).id}")
         for name in ("ns", "flops", "flops_per_sample", "read", "written", "workspace"):
             if getattr(op, name):
                 columns.append(f"{name}={getattr(op, name)}")

@@ -9,15 +9,20 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import (CheckpointPolicy, checkpoint, checkpoint_sequential,
+                                    create_selective_checkpoint_contexts)
 
 
 @dataclass
 class Options:
     """What record.py was asked for and a model must know."""
     attention: str = "eager"        # or sdpa
-    checkpoint: str = ""            # or block, reentrant
-    inplace: bool = False
+    checkpoint: str = ""            # or block, reentrant, matmuls, sequential, attention
+    segments: int = 0               # of a sequential checkpoint
+    inplace: bool = False           # activations and residual sums
+    activation: str = "relu"        # where a model has relu
+    chunk: str = ""                 # loss, attention, or mlp
+    chunks: int = 0
     tied: bool = True
     sequence: int = 0
     image: int = 0
@@ -33,11 +38,52 @@ class Workload:
     about: dict = field(default_factory=dict)
 
 
+MATMULS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default}
+
+
+def keep_matmuls():
+    """The policy of a selective checkpoint: products are saved, all else is recomputed."""
+    def policy(_, op, *args, **kwargs):
+        return (CheckpointPolicy.MUST_SAVE if op in MATMULS
+                else CheckpointPolicy.PREFER_RECOMPUTE)
+    return create_selective_checkpoint_contexts(policy)
+
+
 def run_block(options, block, *args):
     """Calls a block, or has it recomputed in backward."""
-    if not options.checkpoint or not torch.is_grad_enabled():
+    if options.checkpoint not in ("block", "reentrant", "matmuls") or not torch.is_grad_enabled():
         return block(*args)
+    if options.checkpoint == "matmuls":
+        return checkpoint(block, *args, use_reentrant=False, context_fn=keep_matmuls)
     return checkpoint(block, *args, use_reentrant=options.checkpoint == "reentrant")
+
+
+def run_blocks(options, blocks, x, *args):
+    """A stack of blocks, one after another, or cut into segments that are recomputed."""
+    if options.checkpoint == "sequential":
+        steps = [lambda x, block=block: block(x, *args) for block in blocks]
+        return checkpoint_sequential(steps, options.segments, x, use_reentrant=False)
+    for block in blocks:
+        x = run_block(options, block, x, *args)
+    return x
+
+
+def in_chunks(options, what, run, *whole):
+    """`run` on all, or on pieces of the tokens (second dimension), each recomputed in backward."""
+    if options.chunk != what:
+        return [run(*whole)]
+    pieces = zip(*(t.chunk(options.chunks, dim=1) for t in whole))
+    return [checkpoint(run, *piece, use_reentrant=False) for piece in pieces]
+
+
+def residual(options, x, y):
+    """x + y, where nobody else needs y."""
+    return y.add_(x) if options.inplace == "all" else x + y
+
+
+def activation(options):
+    return {"relu": nn.ReLU, "leaky-relu": lambda inplace: nn.LeakyReLU(0.01, inplace),
+            "elu": lambda inplace: nn.ELU(1.0, inplace)}[options.activation](bool(options.inplace))
 
 
 def tokens(vocabulary, *shape):
@@ -54,14 +100,28 @@ def attend(options, q, k, v, mask=None, dropout=0.0, causal=False, training=True
     if options.attention == "sdpa":
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout,
                                               is_causal=causal)
-    scores = torch.matmul(q, k.transpose(-1, -2)) / math.sqrt(q.shape[-1])
-    if causal:
-        ahead = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu(1)
-        scores = scores.masked_fill(ahead, -torch.inf)
-    if mask is not None:
-        scores = scores + mask
-    weights = F.dropout(F.softmax(scores, dim=-1), dropout, training)
-    return torch.matmul(weights, v)
+    return by_formula(options, q, k, v, mask, causal, lambda w: F.dropout(w, dropout, training))
+
+
+def by_formula(options, q, k, v, mask, causal, drop):
+    """The core of attention; recomputed, whole or in pieces of the queries, if that is asked for."""
+    def core(q, k, v, begin):
+        scores = torch.matmul(q, k.transpose(-1, -2)) / math.sqrt(q.shape[-1])
+        if causal:
+            ahead = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).triu(1 + begin)
+            scores = scores.masked_fill(ahead, -torch.inf)
+        if mask is not None:
+            scores = scores + mask
+        return torch.matmul(drop(F.softmax(scores, dim=-1)), v)
+
+    pieces = options.chunks if options.chunk == "attention" else 1
+    if pieces == 1 and options.checkpoint != "attention" or not torch.is_grad_enabled():
+        return core(q, k, v, 0)
+    out, begin = [], 0
+    for piece in q.chunk(pieces, dim=2):
+        out.append(checkpoint(core, piece, k, v, begin, use_reentrant=False))
+        begin += piece.shape[2]
+    return torch.cat(out, dim=2) if pieces > 1 else out[0]
 
 
 # ---- BERT and ALBERT ---------------------------------------------------------------------------
@@ -85,36 +145,40 @@ class BertSelf(nn.Module):
         if self.options.attention == "sdpa":
             out = attend(self.options, q, k, v, mask, 0.1, training=self.training)
         else:
-            scores = torch.matmul(q, k.transpose(-1, -2)) / math.sqrt(q.shape[-1])
-            if mask is not None:
-                scores = scores + mask
-            out = torch.matmul(self.dropout(F.softmax(scores, dim=-1)), v)
+            out = by_formula(self.options, q, k, v, mask, False, self.dropout)
         return out.permute(0, 2, 1, 3).contiguous().view(x.shape)
 
 
 class BertOutput(nn.Module):
     """Projection, dropout, sum with what went in, normalisation."""
 
-    def __init__(self, inner, hidden):
+    def __init__(self, inner, hidden, options):
         super().__init__()
+        self.options = options
         self.dense, self.norm = nn.Linear(inner, hidden), nn.LayerNorm(hidden, eps=1e-12)
         self.dropout = nn.Dropout(0.1)
 
     def forward(self, x, residual):
-        return self.norm(self.dropout(self.dense(x)) + residual)
+        y = self.dropout(self.dense(x))
+        return self.norm(y.add_(residual) if self.options.inplace == "all" else y + residual)
 
 
 class BertLayer(nn.Module):
     def __init__(self, hidden, heads, options):
         super().__init__()
+        self.options = options
         self.attention = BertSelf(hidden, heads, options)
-        self.attention_output = BertOutput(hidden, hidden)
+        self.attention_output = BertOutput(hidden, hidden, options)
         self.intermediate = nn.Linear(hidden, 4 * hidden)
-        self.output = BertOutput(4 * hidden, hidden)
+        self.output = BertOutput(4 * hidden, hidden, options)
+
+    def mlp(self, x):
+        return self.output(F.gelu(self.intermediate(x)), x)
 
     def forward(self, x, mask):
         x = self.attention_output(self.attention(x, mask), x)
-        return self.output(F.gelu(self.intermediate(x)), x)
+        pieces = in_chunks(self.options, "mlp", self.mlp, x)
+        return torch.cat(pieces, 1) if len(pieces) > 1 else pieces[0]
 
 
 class BertEmbeddings(nn.Module):
@@ -155,8 +219,7 @@ class Bert(nn.Module):
             mask = (1.0 - attention_mask[:, None, None, :].to(self.pooler.weight.dtype))
             mask = mask * torch.finfo(mask.dtype).min
         x = self.embeddings(ids, types)
-        for layer in self.layers:
-            x = run_block(self.options, layer, x, mask)
+        x = run_blocks(self.options, self.layers, x, mask)
         pooled = torch.tanh(self.pooler(x[:, 0]))
         if self.head == "mlm":
             return self.decoder(self.norm(F.gelu(self.transform(x))))
@@ -195,21 +258,25 @@ def bert_changing(options):
 
 
 class Albert(nn.Module):
-    """One layer run twelve times, and a factorised embedding."""
+    """One layer run twelve times, or twelve layers; and a factorised embedding."""
 
     def __init__(self, options, layers=12, hidden=768, heads=12, width=128, vocabulary=30000):
         super().__init__()
         self.options, self.repeats = options, layers
         self.embeddings = BertEmbeddings(width, vocabulary)
         self.up, self.layer = nn.Linear(width, hidden), BertLayer(hidden, heads, options)
+        if not options.tied:
+            self.more = nn.ModuleList(BertLayer(hidden, heads, options) for _ in range(layers - 1))
         self.transform, self.norm = nn.Linear(hidden, width), nn.LayerNorm(width, eps=1e-12)
         self.decoder = nn.Linear(width, vocabulary)
         self.decoder.weight = self.embeddings.word.weight
 
     def forward(self, ids, types, attention_mask):
         x = self.up(self.embeddings(ids, types))
-        for _ in range(self.repeats):
-            x = run_block(self.options, self.layer, x, None)
+        layers = [self.layer] * self.repeats
+        if not self.options.tied:
+            layers[1:] = self.more
+        x = run_blocks(self.options, layers, x, None)
         return self.decoder(self.norm(F.gelu(self.transform(x))))
 
 
@@ -249,6 +316,7 @@ class GptAttention(nn.Module):
 class GptBlock(nn.Module):
     def __init__(self, hidden, heads, options):
         super().__init__()
+        self.options = options
         self.norm_1, self.attention = nn.LayerNorm(hidden), GptAttention(hidden, heads, options)
         self.norm_2 = nn.LayerNorm(hidden)
         self.up, self.down = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
@@ -260,8 +328,8 @@ class GptBlock(nn.Module):
     def forward(self, x, past=None):
         y = self.attention(self.norm_1(x), past)
         if self.training:
-            x = x + y
-            return x + self.mlp(self.norm_2(x))
+            x = residual(self.options, x, y)
+            return residual(self.options, x, self.mlp(self.norm_2(x)))
         x = x + y[0]
         return x + self.mlp(self.norm_2(x)), y[1]
 
@@ -285,11 +353,11 @@ class Gpt(nn.Module):
         place = torch.arange(begin, begin + ids.shape[1])
         return self.dropout(self.token(ids) + self.position(place))
 
+    def hidden(self, ids):
+        return self.norm(run_blocks(self.options, self.blocks, self.embed(ids)))
+
     def forward(self, ids):
-        x = self.embed(ids)
-        for block in self.blocks:
-            x = run_block(self.options, block, x)
-        return self.head(self.norm(x))
+        return self.head(self.hidden(ids))
 
     def generate(self, ids, new):
         """Tokens one by one; keys and values of all before are kept and grow."""
@@ -311,7 +379,13 @@ def language_batch(vocabulary, sequence):
 
 
 def language_loss(model, ids, labels):
-    return token_loss(model(ids), labels)
+    """Of all tokens at once, or of pieces of them, whose scores never live together."""
+    options = getattr(model, "options", None)
+    if options is None or options.chunk != "loss":
+        return token_loss(model(ids), labels)
+    pieces = in_chunks(options, "loss", lambda x, y: token_loss(model.head(x), y),
+                       model.hidden(ids), labels)
+    return torch.stack(pieces).mean()
 
 
 def gpt2(size):
@@ -366,10 +440,13 @@ class LlamaBlock(nn.Module):
         y = attend(self.options, rotate(q, cos, sin), rotate(k, cos, sin), v, causal=True)
         return self.o(y.transpose(1, 2).contiguous().view(x.shape))
 
+    def mlp(self, y):
+        return self.down(F.silu(self.gate(y)) * self.up(y))
+
     def forward(self, x, cos, sin):
-        x = x + self.attention(self.norm_1(x), cos, sin)
-        y = self.norm_2(x)
-        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+        x = residual(self.options, x, self.attention(self.norm_1(x), cos, sin))
+        pieces = in_chunks(self.options, "mlp", self.mlp, self.norm_2(x))
+        return residual(self.options, x, torch.cat(pieces, 1) if len(pieces) > 1 else pieces[0])
 
 
 class Llama(nn.Module):
@@ -383,15 +460,19 @@ class Llama(nn.Module):
         for name in ("cos", "sin"):
             self.register_buffer(name, torch.zeros(sequence, hidden // heads))
 
+    def hidden(self, ids):
+        return self.norm(run_blocks(self.options, self.blocks, self.token(ids), self.cos, self.sin))
+
     def forward(self, ids):
-        x = self.token(ids)
-        for block in self.blocks:
-            x = run_block(self.options, block, x, self.cos, self.sin)
-        return self.head(self.norm(x))
+        return self.head(self.hidden(ids))
 
 
 def llama_loss(model, ids, labels):
-    return token_loss(model(ids).float(), labels)
+    if model.options.chunk != "loss":
+        return token_loss(model(ids).float(), labels)
+    pieces = in_chunks(model.options, "loss", lambda x, y: token_loss(model.head(x).float(), y),
+                       model.hidden(ids), labels)
+    return torch.stack(pieces).mean()
 
 
 def llama(size):
@@ -419,8 +500,8 @@ class VitBlock(nn.Module):
         return self.projection(y.transpose(1, 2).reshape(x.shape))
 
     def forward(self, x):
-        x = x + self.attention(self.norm_1(x))
-        return x + self.down(F.gelu(self.up(self.norm_2(x))))
+        x = residual(self.options, x, self.attention(self.norm_1(x)))
+        return residual(self.options, x, self.down(F.gelu(self.up(self.norm_2(x)))))
 
 
 class Vit(nn.Module):
@@ -436,9 +517,7 @@ class Vit(nn.Module):
     def forward(self, x):
         x = self.patches(x).flatten(2).transpose(1, 2)
         x = torch.cat((self.token.expand(x.shape[0], -1, -1), x), dim=1) + self.position
-        for block in self.blocks:
-            x = run_block(self.options, block, x)
-        return self.head(self.norm(x)[:, 0])
+        return self.head(self.norm(run_blocks(self.options, self.blocks, x))[:, 0])
 
 
 class Bottleneck(nn.Module):
@@ -449,7 +528,7 @@ class Bottleneck(nn.Module):
         self.conv_2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
         self.norm_2 = nn.BatchNorm2d(width)
         self.conv_3, self.norm_3 = nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out)
-        self.relu = nn.ReLU(options.inplace)
+        self.relu, self.options = nn.ReLU(bool(options.inplace)), options
         self.shortcut = None
         if stride != 1 or channels != out:
             self.shortcut = nn.Sequential(nn.Conv2d(channels, out, 1, stride, bias=False),
@@ -459,8 +538,8 @@ class Bottleneck(nn.Module):
         y = self.relu(self.norm_1(self.conv_1(x)))
         y = self.relu(self.norm_2(self.conv_2(y)))
         y = self.norm_3(self.conv_3(y))
-        y = y + (x if self.shortcut is None else self.shortcut(x))
-        return self.relu(y)
+        x = x if self.shortcut is None else self.shortcut(x)
+        return self.relu(y.add_(x) if self.options.inplace == "all" else y + x)
 
 
 RESNET = {"50": (3, 4, 6, 3), "152": (3, 8, 36, 3)}
@@ -471,7 +550,7 @@ class ResNet(nn.Module):
         super().__init__()
         self.options = options
         self.conv, self.norm = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
-        self.relu, self.pool = nn.ReLU(options.inplace), nn.MaxPool2d(3, 2, 1)
+        self.relu, self.pool = nn.ReLU(bool(options.inplace)), nn.MaxPool2d(3, 2, 1)
         self.blocks, channels = nn.ModuleList(), 64
         for i, n in enumerate(stages):
             for j in range(n):
@@ -482,28 +561,38 @@ class ResNet(nn.Module):
 
     def forward(self, x):
         x = self.pool(self.relu(self.norm(self.conv(x))))
-        for block in self.blocks:
-            x = run_block(self.options, block, x)
+        x = run_blocks(self.options, self.blocks, x)
         return self.head(self.average(x).flatten(1))
 
 
 class Vgg16(nn.Module):
     def __init__(self, options, classes=1000):
         super().__init__()
-        layers, channels = [], 3
+        layers, channels, self.ends, self.options = [], 3, [0], options
         for width, n in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
             for _ in range(n):
-                layers += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU(options.inplace)]
+                layers += [nn.Conv2d(channels, width, 3, padding=1), activation(options)]
                 channels = width
             layers.append(nn.MaxPool2d(2))
+            self.ends.append(len(layers))
         self.features, self.average = nn.Sequential(*layers), nn.AdaptiveAvgPool2d(7)
         self.classifier = nn.Sequential(
-            nn.Linear(512 * 49, 4096), nn.ReLU(options.inplace), nn.Dropout(),
-            nn.Linear(4096, 4096), nn.ReLU(options.inplace), nn.Dropout(),
+            nn.Linear(512 * 49, 4096), activation(options), nn.Dropout(),
+            nn.Linear(4096, 4096), activation(options), nn.Dropout(),
             nn.Linear(4096, classes))
 
+    def run_features(self, x):
+        if self.options.checkpoint == "sequential":
+            return checkpoint_sequential(self.features, self.options.segments, x,
+                                         use_reentrant=False)
+        if self.options.checkpoint:
+            for begin, end in zip(self.ends, self.ends[1:]):
+                x = run_block(self.options, self.features[begin:end], x)
+            return x
+        return self.features(x)
+
     def forward(self, x):
-        return self.classifier(self.average(self.features(x)).flatten(1))
+        return self.classifier(self.average(self.run_features(x)).flatten(1))
 
 
 class UNet(nn.Module):
@@ -523,7 +612,7 @@ class UNet(nn.Module):
         layers = []
         for channels in (a, b):
             layers += [nn.Conv2d(channels, b, 3, padding=1, bias=False), nn.BatchNorm2d(b),
-                       nn.ReLU(self.options.inplace)]
+                       activation(self.options)]
         return nn.Sequential(*layers)
 
     def forward(self, x):

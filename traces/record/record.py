@@ -9,6 +9,7 @@ per file in tables beside it.
 import argparse
 import contextlib
 import csv
+import fcntl
 import gc
 import hashlib
 import os
@@ -55,8 +56,16 @@ def arguments():
     p.add_argument("--attention", default="eager", choices=["eager", "sdpa"])
     p.add_argument("--accumulate", type=int, default=1, help="pieces that the batch is run in")
     p.add_argument("--keep-gradients", action="store_true", help="zero_grad(set_to_none=False)")
-    p.add_argument("--checkpoint", default="", choices=["", "block", "reentrant"])
-    p.add_argument("--inplace", action="store_true", help="activations in place")
+    p.add_argument("--checkpoint", default="", metavar="HOW",
+                   help="block, reentrant, matmuls (all but products recomputed), attention (its "
+                        "core alone), sequential:SEGMENTS")
+    p.add_argument("--inplace", default="", choices=["", "activations", "all"],
+                   help="activations in place; all: residual sums too")
+    p.add_argument("--activation", default="relu", choices=["relu", "leaky-relu", "elu"])
+    p.add_argument("--chunk", default="", metavar="WHAT:PIECES",
+                   help="loss, attention or mlp in pieces, each recomputed in backward")
+    p.add_argument("--optimizer-in-backward", action="store_true",
+                   help="each parameter is updated, and its gradient let go, as soon as it is known")
     p.add_argument("--untied", action="store_true", help="input and output embeddings of their own")
     p.add_argument("--save-on-cpu", action="store_true")
     p.add_argument("--no-grad", action="store_true", help="inference")
@@ -79,18 +88,34 @@ class Run:
     def __init__(self, args, samples):
         self.args, self.samples, self.number = args, samples, 0
         torch.set_default_dtype(DTYPES.get(args.precision, torch.float32))
+        checkpoint, _, segments = args.checkpoint.partition(":")
+        chunk, _, chunks = args.chunk.partition(":")
         self.work = WORKLOADS[args.model](Options(
-            attention=args.attention, checkpoint=args.checkpoint, inplace=args.inplace,
+            attention=args.attention, checkpoint=checkpoint, segments=int(segments or 0),
+            inplace=args.inplace, activation=args.activation, chunk=chunk, chunks=int(chunks or 0),
             tied=not args.untied, sequence=args.seq, image=args.image))
         self.model = self.work.model
         self.inference = args.no_grad or self.work.about.get("inference", False)
         if self.inference:
             self.model.eval()
         make = optimizers()["none" if self.inference else args.optimizer]
-        self.optimizer = make(self.model.parameters())
+        if args.optimizer_in_backward:
+            self.optimizers = [self.in_backward(p, make([p])) for p in self.model.parameters()]
+        else:
+            self.optimizers = [make(self.model.parameters())] if not self.inference else []
         self.scaler = torch.amp.GradScaler() if args.precision == "amp-float16" else None
         self.batch = None
         self.before_forward = lambda: None
+
+    @staticmethod
+    def in_backward(parameter, optimizer):
+        def update(_):
+            with torch.device("cpu"):
+                optimizer.step()
+            optimizer.zero_grad()
+
+        parameter.register_post_accumulate_grad_hook(update)
+        return optimizer
 
     def prepare(self):
         """The next batch; between two steps, as a data loader has it ready."""
@@ -102,16 +127,20 @@ class Run:
             with torch.no_grad():
                 self.work.loss(self.model, *self.batch)
             return
-        self.optimizer.zero_grad(set_to_none=not self.args.keep_gradients)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=not self.args.keep_gradients)
         pieces = zip(*(t.chunk(self.args.accumulate) for t in self.batch))
         for piece in pieces if self.args.accumulate > 1 else [self.batch]:
             self.forward_backward(piece)
+        if self.args.optimizer_in_backward:
+            return
+        optimizer = self.optimizers[0]
         with torch.device("cpu"):   # step counters are made on the host where nothing else is said
             if self.scaler:
-                self.scaler.step(self.optimizer)
+                self.scaler.step(optimizer)
                 self.scaler.update()
             else:
-                self.optimizer.step()
+                optimizer.step()
 
     def forward_backward(self, piece):
         self.before_forward()
@@ -180,7 +209,7 @@ def recorded(args, sizes, others=()):
 def recorded_once(args, run, samples):
     run.samples = samples
     run.rewind()
-    recorder = mr.Recorder(run.model, run.optimizer, about_of(args, run))
+    recorder = mr.Recorder(run.model, run.optimizers, about_of(args, run))
     with recorder:
         run.steps(recorder.step)
     note_cycles(recorder)
@@ -260,7 +289,17 @@ def fit_one(first, second, third, attribute, per_sample, batches):
 # ---- tables ------------------------------------------------------------------------------------
 
 def put_row(path, row):
-    """Replaces or adds the row of a file in a table that is kept in the order of file names."""
+    """Replaces or adds the row of a file in a table that is kept in the order of file names.
+    Several recordings may be made at the same time, so the folder is locked meanwhile."""
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    try:
+        write_row(path, row)
+    finally:
+        os.close(folder)
+
+
+def write_row(path, row):
     rows = []
     if os.path.exists(path):
         with open(path, newline="") as file:

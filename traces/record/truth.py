@@ -64,10 +64,10 @@ class LiveBytes(TorchDispatchMode):
 
 def held(run):
     """What is there before the step."""
-    model, optimizer = run.model, run.optimizer
+    model = run.model
     tensors = list(model.parameters()) + list(model.buffers()) + list(run.batch)
     tensors += [p.grad for p in model.parameters() if p.grad is not None]
-    if optimizer:
+    for optimizer in run.optimizers:
         tensors += mr.tensors_in(list(optimizer.state.values()))
     return tensors + scale(run)
 
@@ -78,7 +78,7 @@ def scale(run):
 
 
 def live_bytes(run):
-    with LiveBytes(held(run)) as live:
+    with LiveBytes(held(run)) as live, mr.EngineSums():
         run.steps()
     return live.sums, live.peak
 
@@ -94,11 +94,11 @@ def mem_tracker(run):
     """The peak of MemTracker by category."""
     from torch.distributed._tools.mem_tracker import MemTracker
     tracker = MemTracker()
-    tracker.track_external(*[x for x in (run.model, run.optimizer) if x is not None], *run.batch,
+    tracker.track_external(run.model, *run.optimizers, *run.batch,
                            *scale(run))
     run.before_forward = tracker.reset_mod_stats    # it follows one forward, unless told so
     try:
-        with tracker:
+        with tracker, mr.EngineSums():
             run.steps(tracker.reset_mod_stats)
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}".split("\n")[0][:120]}
