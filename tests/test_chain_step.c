@@ -53,7 +53,7 @@ static double compare(mr_ctx *ctx, const chain_step *step, const char *what,
     return ratio;
 }
 
-static void try_budgets(mr_ctx *ctx, const chain_step *step)
+static void try_budgets(mr_ctx *ctx, const chain_step *step, const char *what)
 {
     for (uint64_t percent = 90; percent >= 20; percent -= 10) {
         const uint64_t budget = step->peak / 100 * percent,
@@ -63,7 +63,7 @@ static void try_budgets(mr_ctx *ctx, const chain_step *step)
         const chain_table *table = chain_rotor(ctx, &step->problem, room, 500);
         if (!chain_rotor_plan(ctx, table, room, &plan)) continue;
         const double part =
-            compare(ctx, step, mr_printf(ctx, "rotor %" PRIu64 "%%", percent), &plan);
+            compare(ctx, step, mr_printf(ctx, "%s %" PRIu64 "%%", what, percent), &plan);
         CHECK(part <= 1);
         CHECK(part >= 0.85);
         CHECK(chain_step_peak(step, chain_replay(ctx, &step->problem, &plan).peak) <= budget);
@@ -90,7 +90,9 @@ static void check_model(mr_ctx *ctx, const char *name, uint32_t stages)
     CHECK(compare(ctx, &step, "revolve 8", &revolve) <= 1);
     chain_chen_recursive(ctx, &step.problem, 1, &halves);
     CHECK(compare(ctx, &step, "recursive", &halves) <= 1);
-    try_budgets(ctx, &step);
+    try_budgets(ctx, &step, "rotor");
+    chain_step_add_options(ctx, &step, 8);
+    try_budgets(ctx, &step, "with options");
 }
 
 /* A plan may promise more than it takes, for what it is too careful about: a stage that runs

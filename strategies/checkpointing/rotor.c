@@ -2,8 +2,10 @@
  * budget.
  *
  * The forward pass is cut where a single activation leads on; a table over all pieces of that
- * chain and all budgets gives the plan (chain/chain_rotor.c).  Where rounding to slots makes it
- * no better than segments chosen greedily, those are taken.
+ * chain and all budgets gives the plan (chain/chain_rotor.c).  A stage may also save a part of
+ * what it saves (chain/chain_step_options.c): softmax and dropout are cheap to have again,
+ * products of matrices are not.  Where rounding to slots makes the plan no better than segments
+ * chosen greedily, those are taken.
  */
 #include "chain_step.h"
 #include "step_budget.h"
@@ -11,7 +13,7 @@
 
 typedef struct settings {
     const char *budget;
-    uint64_t slots, stages;
+    uint64_t slots, stages, options;
 } settings;
 
 static const mr_param params_table[] = {
@@ -19,6 +21,8 @@ static const mr_param params_table[] = {
                   "peak of the step: a size, or a part of what it was"),
     MR_PARAM_INT(settings, slots, "500", 10, 5000, "memory is counted in budget/slots bytes"),
     MR_PARAM_INT(settings, stages, "128", 1, 1000, "stages are joined until there are so few"),
+    MR_PARAM_INT(settings, options, "8", 0, 31,
+                 "ways to save a part of a stage; 0: all or nothing"),
     {0},
 };
 
@@ -29,6 +33,7 @@ static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr
     uint64_t budget;
     MR_TRY(chain_step_of(ctx, in, (uint32_t)s->stages, &step));
     MR_TRY(step_budget(ctx, step.peak, s->budget, &budget));
+    if (s->options) chain_step_add_options(ctx, &step, (uint32_t)s->options);
     const uint64_t room = chain_step_room(&step, budget);
     const chain_table *table = chain_rotor(ctx, &step.problem, room, (uint32_t)s->slots);
     chain_actions plan = {0}, greedy = {0};
@@ -48,7 +53,8 @@ const mr_strategy mr_strategy_rotor = {
     .summary = "computes stages again so that the step fits a budget in the least time",
     .source =
         "Beaumont et al., \"Optimal Re-Materialization Strategies for Heterogeneous Chains:"
-        " How to Train Deep Neural Networks with Limited Memory\", 2019",
+        " How to Train Deep Neural Networks with Limited Memory\", 2019; parts of stages as in"
+        " Zhao et al., \"Rockmate\", 2023",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED | MR_HAS_DROPS,

@@ -137,6 +137,7 @@ static void number_forward(finder *f, const events *cuts)
     }
     for (uint32_t s = 0; s < f->trace->storages.n; s++) {
         const uint32_t birth = f->lives->at[s].birth;
+        if (birth != MR_NONE) step->maker[s] = f->trace->events.at[birth].id;
         if (is_forward(f, s) && birth >= f->lives->begin)
             step->born[s] = step->stage[f->trace->events.at[birth].id];
     }
@@ -185,7 +186,9 @@ mr_status chain_step_of(mr_ctx *ctx, const mr_trace *trace, uint32_t most, chain
                          .turn = lives.turn,
                          .end = lives.end,
                          .stage = none(ctx, trace->ops.n),
-                         .born = none(ctx, trace->storages.n)};
+                         .born = none(ctx, trace->storages.n),
+                         .maker = none(ctx, trace->storages.n),
+                         .without = MR_NEW_N(ctx, uint32_t, trace->storages.n)};
     finder f = {ctx, trace, &lives, step, 0};
     find_constants(&f);
     events cuts = {0}, leads = {0};

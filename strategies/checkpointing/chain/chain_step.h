@@ -27,14 +27,20 @@ typedef struct chain_step {
     uint32_t *born;            /* by storage: stage that makes it; MR_NONE for none */
     bool *constant;            /* by storage: no plan lets go of it */
     uint32_t *input;           /* by stage: storage that is x(i); MR_NONE for x(0) */
+    uint32_t *maker;           /* by storage: op that writes it first; MR_NONE for none */
+    uint32_t *without;         /* by storage: bit o: option o of its stage does not save it */
     uint64_t around;           /* bytes that are held beside the chain, such as parameters */
     uint64_t outside;          /* peak before the first op forward and after the last backward */
     uint64_t peak;             /* of the step as it was */
 } chain_step;
 
 /* MR_EUNSUPPORTED when the step has no backward pass, or a forward pass behind it.  Stages are
- * joined until there are at most `most`. */
+ * joined until there are at most `most`; each has one option. */
 mr_status chain_step_of(mr_ctx *ctx, const mr_trace *trace, uint32_t most, chain_step *out);
+
+/* Up to so many more options per stage, 31 at most: each saves a part of what the stage saves and
+ * makes the rest again from that and x(i) when the stage begins to run backward. */
+void chain_step_add_options(mr_ctx *ctx, chain_step *step, uint32_t options);
 
 /* Bytes of the chain within a peak of the whole step; 0 when not even the rest fits. */
 uint64_t chain_step_room(const chain_step *step, uint64_t peak);
