@@ -68,7 +68,7 @@ typedef struct mr_ctx {
 void mr_ctx_clear(mr_ctx *ctx); /* frees everything ever allocated from it */
 
 /* Zeroed memory aligned for any type, valid until mr_ctx_clear.  Never NULL: running out of
- * the host's own memory, or asking for more than SIZE_MAX, aborts the program. */
+ * the host's own memory, or asking for more than SIZE_MAX, ends the program with a sentence. */
 void *mr_alloc(mr_ctx *ctx, size_t bytes);
 void *mr_alloc_n(mr_ctx *ctx, size_t n, size_t size);
 #define MR_NEW(ctx, type) ((type *)mr_alloc(ctx, sizeof(type)))

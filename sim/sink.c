@@ -1,4 +1,9 @@
-/* sink -- bytes on their way to a file: gathered, compressed, written aside, then renamed. */
+/* sink -- bytes on their way to a file: gathered, compressed, written aside, then renamed.
+ *
+ * Where the system has files without a name, what is written aside gets one only when it is
+ * whole: a program that is ended meanwhile, by whatever signal, leaves nothing behind.
+ */
+#define _GNU_SOURCE /* O_TMPFILE */
 #include "sink.h"
 
 #include <errno.h>
@@ -21,6 +26,7 @@ struct mr_sink {
     const char *path;  /* as the user wrote it */
     const char *aside; /* renamed to path at the end; NULL when it is written directly */
     int fd;
+    bool nameless; /* `aside` is the name it gets at the end */
     int problem; /* errno of the first write that failed */
     packing packing;
     unsigned char *gathered; /* not yet compressed or written */
@@ -59,14 +65,41 @@ static bool start_packing(mr_sink *sink)
                         usual_memory, Z_DEFAULT_STRATEGY) == Z_OK;
 }
 
+static const char *name_aside(mr_sink *sink, int i)
+{
+    return mr_printf(sink->ctx, "%s.%ld-%d.part", sink->path, (long)getpid(), i);
+}
+
+static const char *name_open(mr_sink *sink)
+{
+    return mr_printf(sink->ctx, "/proc/self/fd/%d", sink->fd);
+}
+
+/* -1 where there are no such files, or no way to give them a name later. */
+static int open_nameless(mr_sink *sink)
+{
+#ifdef O_TMPFILE
+    const char *slash = strrchr(sink->path, '/');
+    const size_t n = slash ? (size_t)(slash - sink->path) + 1 : 0;
+    const char *folder = n ? mr_strndup(sink->ctx, sink->path, n) : ".";
+    sink->fd = open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+    if (sink->fd >= 0 && !access(name_open(sink), F_OK)) return sink->fd;
+    if (sink->fd >= 0) close(sink->fd);
+#endif
+    return -1;
+}
+
 /* What is no plain file, such as /dev/null or a pipe, cannot be replaced by renaming. */
 static int open_aside(mr_sink *sink)
 {
     struct stat about;
     if (!stat(sink->path, &about) && !S_ISREG(about.st_mode))
         return open(sink->path, O_WRONLY | O_CLOEXEC);
+    const int nameless = open_nameless(sink);
+    sink->nameless = nameless >= 0;
+    if (sink->nameless) return nameless;
     for (int i = 0; i < TRIES; i++) {
-        sink->aside = mr_printf(sink->ctx, "%s.%ld-%d.part", sink->path, (long)getpid(), i);
+        sink->aside = name_aside(sink, i);
         const int fd = open(sink->aside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (fd >= 0 || errno != EEXIST) return fd;
     }
@@ -173,9 +206,23 @@ static void close_sink(mr_sink *sink)
     sink->fd = -1;
 }
 
+/* Only a moment before it is renamed: a name cannot be given in place of another file's. */
+static void give_name(mr_sink *sink)
+{
+    int failed = -1;
+    for (int i = 0; i < TRIES && failed; i++) {
+        const char *name = name_aside(sink, i);
+        failed = linkat(AT_FDCWD, name_open(sink), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+        if (!failed) sink->aside = name;
+        else if (errno != EEXIST) break;
+    }
+    if (failed) sink->problem = errno;
+}
+
 mr_status mr_sink_commit(mr_sink *sink)
 {
     pass_on(sink, true);
+    if (sink->nameless && !sink->problem) give_name(sink);
     close_sink(sink);
     if (!sink->problem && sink->aside && rename(sink->aside, sink->path) < 0)
         sink->problem = errno;

@@ -127,7 +127,7 @@ class Golden:
 
 
 def recording_checks(tests):
-    files = sorted(glob.glob(os.path.join(tests, "oracle", "snapshots", "*.pickle")))
+    files = sorted(glob.glob(os.path.join(tests, "oracle", "snapshots", "*.pickle*")))
     files += sorted(glob.glob(os.path.join(RECORDED, "*.pickle")))
     for path in files:
         name = os.path.splitext(os.path.basename(path))[0]
