@@ -67,8 +67,7 @@ static const char *ruled(mr_ctx *ctx, const char *name, const char *script)
     return shown(ctx, &problem, &layout);
 }
 
-/* ---- problems
- * ----------------------------------------------------------------------------------- */
+/* ---- problems ------------------------------------------------------------------------ */
 
 static uint64_t load_of(mr_ctx *ctx, const char *script, uint64_t round)
 {
@@ -109,8 +108,7 @@ TEST(a_problem_without_sense_is_refused_by_name)
     mr_ctx_clear(&ctx);
 }
 
-/* ---- the referee
- * -------------------------------------------------------------------------------- */
+/* ---- the referee --------------------------------------------------------------------- */
 
 static const char *judged(mr_ctx *ctx, const char *script, const uint64_t *offset,
                           uint64_t height)
@@ -152,8 +150,7 @@ TEST(the_referee_knows_gaps)
     mr_ctx_clear(&ctx);
 }
 
-/* ---- rules by hand
- * ------------------------------------------------------------------------------ */
+/* ---- rules by hand ------------------------------------------------------------------- */
 
 TEST(best_fit_takes_the_smallest_hole_and_first_fit_the_lowest)
 {
@@ -221,8 +218,7 @@ TEST(inductor_splits_slots_in_space_and_time)
     mr_ctx_clear(&ctx);
 }
 
-/* ---- all rules
- * ---------------------------------------------------------------------------------- */
+/* ---- all rules ----------------------------------------------------------------------- */
 
 static uint32_t draw(uint64_t *state)
 {

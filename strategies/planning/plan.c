@@ -30,8 +30,7 @@ static const mr_param params_table[] = {
     {0},
 };
 
-/* ---- from a schedule to a problem
- * --------------------------------------------------------------- */
+/* ---- from a schedule to a problem ---------------------------------------------------- */
 
 /* The driver of online allocators says which requests come in which order, whatever a schedule
  * is made of; the clock ticks with every one. */
@@ -81,8 +80,7 @@ static mr_status listen(mr_ctx *ctx, const mr_schedule *in, const mr_placer *lik
     return l->problem.buffers.n ? plan_prepare(ctx, &l->problem) : MR_OK;
 }
 
-/* ---- from a layout to a placement
- * --------------------------------------------------------------- */
+/* ---- from a layout to a placement ---------------------------------------------------- */
 
 typedef struct speaker {
     const plan_layout *layout;
@@ -109,8 +107,7 @@ static void speak_free(void *self, mr_placer *placer, const mr_block *block)
     (void)self, (void)placer, (void)block;
 }
 
-/* ---- the strategy
- * ------------------------------------------------------------------------------- */
+/* ---- the strategy -------------------------------------------------------------------- */
 
 static mr_status choose(mr_ctx *ctx, const settings *s, const plan_problem *problem,
                         plan_layout *out)

@@ -80,7 +80,7 @@ only_in() # HEADER FILES...
 only_in csv.h sim/csv_reader.c sim/trace_row_writer.c bench/cli_devices.c
 only_in zlib.h sim/source.c sim/sink.c
 only_in zstd.h sim/source.c sim/sink.c
-only_in pthread.h $(ls bench/*.c)
+only_in pthread.h $(ls bench/*.c) strategies/planning/plan/plan_team.c
 only_in 'cuda' $(ls sim/backend_cuda*.c 2>/dev/null)
 
 [ ! -s "$failures" ]

@@ -51,7 +51,7 @@ typedef struct plan_layout {
     uint64_t height;
 } plan_layout;
 
-/* ---- problems --------------------------------------------------------------------------------- */
+/* ---- problems ------------------------------------------------------------------------ */
 
 /* Gaps belong to the buffer that was added last. */
 void plan_add(mr_ctx *ctx, plan_problem *problem, const plan_buffer *buffer);
@@ -63,14 +63,14 @@ mr_status plan_prepare(mr_ctx *ctx, plan_problem *problem);
  * `round`; 0: to a power of two.  Of no layout on such blocks is the height less. */
 uint64_t plan_load(mr_ctx *ctx, const plan_problem *problem, uint64_t round);
 
-/* ---- layouts ------------------------------------------------------------------------------------ */
+/* ---- layouts ------------------------------------------------------------------------- */
 
 /* The referee, which shares no code with who makes layouts: no two buffers in use at the same time
  * share a byte, offsets are aligned and fixed ones kept, nothing ends above the height, and the
  * height is that of the highest end. */
 mr_status plan_check(mr_ctx *ctx, const plan_problem *problem, const plan_layout *layout);
 
-/* ---- rules of others ---------------------------------------------------------------------------- */
+/* ---- rules of others ----------------------------------------------------------------- */
 
 /* name, what it does, program or paper it follows (NULL: a reference of ours), whether it knows
  * nothing of gaps, fixed offsets and several alignments, most buffers it can be asked for (0: any) */
@@ -108,7 +108,7 @@ extern const plan_rule plan_rules[]; /* ends with {0} */
 /* Can the rule be asked to solve this problem? */
 bool plan_rule_knows(const plan_rule *rule, const plan_problem *problem);
 
-/* ---- our own -------------------------------------------------------------------------------------- */
+/* ---- our own ------------------------------------------------------------------------- */
 
 typedef struct plan_effort {
     double seconds;    /* stop after so long; 0: stop after a fixed amount of work, so that the
@@ -120,11 +120,12 @@ typedef struct plan_effort {
 
 typedef struct plan_answer {
     plan_layout layout;
-    uint64_t bound; /* no layout is lower */
-    bool proven;    /* the bound was raised above the load by exhaustive search */
-    bool in_time;   /* the work was not cut off by the clock */
+    uint64_t bound;       /* no layout is lower */
+    const char *bound_by; /* load, padding (the load once sizes are multiples of the alignment),
+                             or search: an exhaustive one found nothing lower */
+    bool in_time; /* the work was not cut off by the clock */
     const char *found_by;
-    uint64_t nodes; /* of the search, all threads together */
+    uint64_t nodes; /* steps of all searches together */
 } plan_answer;
 
 void plan_solve(mr_ctx *ctx, const plan_problem *problem, const plan_effort *effort,

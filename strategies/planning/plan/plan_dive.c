@@ -14,8 +14,6 @@
  */
 #include "plan_internal.h"
 
-#include <stdlib.h>
-
 typedef struct run {
     uint64_t height;
     uint32_t from, to;
@@ -45,8 +43,7 @@ plan_diver *plan_diver_new(mr_ctx *ctx, const plan_field *field)
     return d;
 }
 
-/* ---- boxes that are not placed
- * ------------------------------------------------------------------ */
+/* ---- boxes that are not placed ------------------------------------------------------- */
 
 static tip lower_of(tip a, tip b)
 {
@@ -100,8 +97,7 @@ static uint32_t best_in(const plan_diver *d, const run *valley)
     return w.box;
 }
 
-/* ---- the skyline
- * -------------------------------------------------------------------------------- */
+/* ---- the skyline --------------------------------------------------------------------- */
 
 static uint32_t new_run(plan_diver *d, const run *r)
 {
@@ -196,53 +192,4 @@ uint64_t plan_dive(plan_diver *d, const uint32_t *rank, uint64_t limit, uint64_t
         if (height > limit) return UINT64_MAX;
     }
     return height;
-}
-
-/* ---- the portfolio of keys
- * ---------------------------------------------------------------------- */
-
-/* W: sections covered.  A: area.  T: the largest load met.  S: size.  E: ends late. */
-static const char *const names[] = {"TWA", "TAW", "WTA", "WAT", "ATW", "AWT",
-                                    "TSW", "STW", "SWT", "WST", "TEA", "TES"};
-
-const char *plan_dive_name(uint32_t k)
-{
-    return k < MR_COUNT(names) ? names[k] : NULL;
-}
-
-typedef struct weight {
-    uint64_t key[3];
-    uint32_t box;
-} weight;
-
-static int heaviest(const void *left, const void *right)
-{
-    const weight *a = left, *b = right;
-    for (int k = 0; k < 3; k++)
-        if (a->key[k] != b->key[k]) return a->key[k] > b->key[k] ? -1 : 1;
-    return (a->box > b->box) - (a->box < b->box);
-}
-
-bool plan_dive_key(mr_ctx *ctx, const plan_field *field, uint32_t k, uint32_t *rank)
-{
-    if (k >= MR_COUNT(names)) return false;
-    const uint64_t *met = plan_field_loads(ctx, field);
-    weight *weights = MR_NEW_N(ctx, weight, field->n);
-    for (uint32_t i = 0; i < field->n; i++) {
-        const plan_box *b = &field->boxes[i];
-        weights[i].box = i;
-        for (int j = 0; j < 3; j++) {
-            uint64_t *key = &weights[i].key[j];
-            switch (names[k][j]) {
-            case 'W': *key = b->to - b->from; break;
-            case 'A': *key = (b->to - b->from) * b->size; break;
-            case 'T': *key = met[i]; break;
-            case 'S': *key = b->size; break;
-            case 'E': *key = b->to; break;
-            }
-        }
-    }
-    qsort(weights, field->n, sizeof *weights, heaviest);
-    for (uint32_t i = 0; i < field->n; i++) rank[weights[i].box] = i;
-    return true;
 }

@@ -27,8 +27,7 @@ typedef struct shelf {
     board *first;
 } shelf;
 
-/* ---- the shelf
- * ---------------------------------------------------------------------------------- */
+/* ---- the shelf ----------------------------------------------------------------------- */
 
 static void split(shelf *s, board *full)
 {
@@ -61,8 +60,7 @@ static void put(shelf *s, const stay *piece)
     if (b->n == BOARD) split(s, b);
 }
 
-/* ---- looking for a place
- * ------------------------------------------------------------------------ */
+/* ---- looking for a place ------------------------------------------------------------- */
 
 typedef struct hunt {
     uint64_t bytes, align;
@@ -106,8 +104,7 @@ static uint64_t hunt_on_shelf(const shelf *s, const plan_piece *piece, hunt h)
     return place_of(&h);
 }
 
-/* ---- buffers of several pieces
- * ------------------------------------------------------------------ */
+/* ---- buffers of several pieces ------------------------------------------------------- */
 
 typedef MR_VEC(stay) stays;
 
@@ -145,8 +142,7 @@ static uint64_t hunt_with_gaps(const shelf *s, const plan_problem *problem,
     return place_of(&h);
 }
 
-/* ---- all of them
- * -------------------------------------------------------------------------------- */
+/* ---- all of them --------------------------------------------------------------------- */
 
 static void settle(shelf *s, const plan_problem *problem, uint32_t buffer, uint64_t offset,
                    plan_layout *out)

@@ -17,8 +17,7 @@ void plan_add_gap(mr_ctx *ctx, plan_problem *problem, const plan_gap *gap)
     problem->buffers.at[problem->buffers.n - 1].gaps++;
 }
 
-/* ---- sense
- * -------------------------------------------------------------------------------------- */
+/* ---- sense --------------------------------------------------------------------------- */
 
 static mr_status check_gaps(mr_ctx *ctx, const plan_problem *problem, const plan_buffer *b)
 {
@@ -80,8 +79,7 @@ static mr_status check(mr_ctx *ctx, const plan_problem *problem)
     return MR_OK;
 }
 
-/* ---- sections
- * ----------------------------------------------------------------------------------- */
+/* ---- sections ------------------------------------------------------------------------ */
 
 static int by_value(const void *left, const void *right)
 {
@@ -169,8 +167,7 @@ mr_status plan_prepare(mr_ctx *ctx, plan_problem *problem)
     return MR_OK;
 }
 
-/* ---- load
- * --------------------------------------------------------------------------------------- */
+/* ---- load ---------------------------------------------------------------------------- */
 
 uint64_t plan_round(uint64_t bytes, uint64_t to)
 {

@@ -10,8 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the busiest moment of every life
- * ----------------------------------------------------------- */
+/* ---- the busiest moment of every life ------------------------------------------------ */
 
 typedef struct moments {
     uint64_t *load; /* by section */
@@ -81,8 +80,7 @@ static turn *take_turns(mr_ctx *ctx, const plan_problem *problem)
     return turns;
 }
 
-/* ---- objects
- * ------------------------------------------------------------------------------------ */
+/* ---- objects ------------------------------------------------------------------------- */
 
 typedef struct use {
     uint32_t from, to;
@@ -139,8 +137,7 @@ static void take(mr_ctx *ctx, object *o, const plan_piece *p, uint64_t bytes)
     if (bytes > o->bytes) o->bytes = bytes;
 }
 
-/* ---- the rule
- * ----------------------------------------------------------------------------------- */
+/* ---- the rule ------------------------------------------------------------------------ */
 
 static void stack_up(mr_ctx *ctx, const plan_problem *problem, const objects *all,
                      const uint32_t *of, plan_layout *out)

@@ -33,8 +33,7 @@ typedef struct pool {
     node *root;
 } pool;
 
-/* ---- lives
- * -------------------------------------------------------------------------------------- */
+/* ---- lives --------------------------------------------------------------------------- */
 
 static uint32_t first_after(const node *n, uint32_t section)
 {
@@ -74,8 +73,7 @@ static void live_like(pool *p, node *n, const node *child)
     for (uint32_t i = 0; i < child->lives.n; i++) live(p, n, child->lives.at[i]);
 }
 
-/* ---- nodes
- * -------------------------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------------------- */
 
 static void measure(pool *p, node *n)
 {
@@ -127,8 +125,7 @@ static node *block_of(pool *p, uint32_t buffer, life l)
     return n;
 }
 
-/* ---- allocation
- * --------------------------------------------------------------------------------- */
+/* ---- allocation ---------------------------------------------------------------------- */
 
 static bool allocate(pool *p, node *n, node *block, bool last);
 
@@ -180,8 +177,7 @@ static void assign(const pool *p, const node *n, uint64_t offset, uint64_t *out)
     }
 }
 
-/* ---- the rule
- * ----------------------------------------------------------------------------------- */
+/* ---- the rule ------------------------------------------------------------------------ */
 
 static const uint32_t *by_size(mr_ctx *ctx, const plan_problem *problem)
 {

@@ -8,8 +8,7 @@
 
 #include <stdlib.h>
 
-/* ---- orders
- * ------------------------------------------------------------------------------------- */
+/* ---- orders -------------------------------------------------------------------------- */
 
 plan_key *plan_keys(mr_ctx *ctx, const plan_problem *problem)
 {
@@ -148,8 +147,7 @@ static void plan_rule_tvm_conflicts(mr_ctx *ctx, const plan_problem *problem, pl
     tvm(ctx, problem, true, out);
 }
 
-/* ---- references
- * --------------------------------------------------------------------------------- */
+/* ---- references ---------------------------------------------------------------------- */
 
 static void plan_rule_first_fit(mr_ctx *ctx, const plan_problem *problem, plan_layout *out)
 {
