@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- beginning ------------------------------------------------------------------------------- */
+/* ---- beginning --------------------------------------------------------------------------- */
 
 static mr_status find_births(mr_ctx *ctx, const mr_trace *in, const uint32_t **out)
 {
@@ -59,7 +59,7 @@ void mr_where_init(mr_rewrite *r, mr_where *where)
     where->op = counting(r->ctx, r->in->ops.n);
 }
 
-/* ---- where things are -------------------------------------------------------------------------- */
+/* ---- where things are -------------------------------------------------------------------- */
 
 static uint32_t push_tensor(mr_rewrite *r, const mr_tensor *tensor)
 {
@@ -74,7 +74,8 @@ uint32_t mr_rewrite_tensor(mr_rewrite *r, mr_where *where, uint32_t tensor)
     if (!where) return tensor;
     const uint32_t home = r->in->tensors.at[tensor].storage, s = where->storage[home];
     if (s == home) return tensor;
-    if (where->tensor[tensor] != tensor && r->out->tensors.at[where->tensor[tensor]].storage == s)
+    if (where->tensor[tensor] != tensor
+        && r->out->tensors.at[where->tensor[tensor]].storage == s)
         return where->tensor[tensor];
     mr_tensor moved = r->out->tensors.at[tensor];
     moved.storage = s;
@@ -122,7 +123,7 @@ static void place_op(mr_rewrite *r, mr_where *where, mr_op *op)
     place_saved(r, where, op);
 }
 
-/* ---- things of the input ----------------------------------------------------------------------- */
+/* ---- things of the input ----------------------------------------------------------------- */
 
 static void emit(mr_rewrite *r, mr_event_kind kind, uint32_t id)
 {
@@ -199,7 +200,7 @@ void mr_rewrite_keep(mr_rewrite *r, mr_where *where, uint32_t event)
     }
 }
 
-/* ---- new things -------------------------------------------------------------------------------- */
+/* ---- new things -------------------------------------------------------------------------- */
 
 uint32_t mr_rewrite_new_storage(mr_rewrite *r, uint32_t like, uint64_t bytes)
 {

@@ -7,6 +7,7 @@
 #include "rewrite_check.h"
 
 #include "rewrite_check_holders.h"
+#include "rewrite_check_versions.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -443,5 +444,6 @@ mr_status mr_rewrite_check(mr_ctx *ctx, const mr_trace *before, const mr_trace *
     for (; r.event < after->events.n; r.event++)
         MR_TRY(judge(&r, &after->events.at[r.event]));
     MR_TRY(check_all_is_done(&r));
-    return mr_rewrite_check_holders(ctx, after);
+    MR_TRY(mr_rewrite_check_holders(ctx, after));
+    return mr_rewrite_check_versions(ctx, after);
 }

@@ -14,8 +14,9 @@
  *
  * Every op reads what its counterpart read: the same values, of the same shape.  Values are
  * overwritten only after their last reader.  Nothing is read that neither the program nor autograd
- * holds any more.  Every op of before still runs, once (or all its parts do), as the same work; or a
- * stand-in says why not.  Buffers are the exception: a statistic is updated whenever an op runs.
+ * holds any more, and what autograd has saved is not written to before its gradient.  Every op of
+ * before still runs, once (or all its parts do), as the same work; or a stand-in says why not.
+ * Buffers are the exception: a statistic is updated whenever an op runs.
  */
 #ifndef MR_REWRITE_CHECK_H
 #define MR_REWRITE_CHECK_H

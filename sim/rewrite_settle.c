@@ -1,4 +1,5 @@
-/* rewrite_settle -- new numbers for what a rewritten trace really has, in the order of first use. */
+/* rewrite_settle -- new numbers for what a rewritten trace really has, in the order of first
+ * use. */
 #include "rewrite.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
     return at;
 }
 
-/* ---- who comes when ---------------------------------------------------------------------------- */
+/* ---- who comes when ---------------------------------------------------------------------- */
 
 static void use_storage(settler *s, uint32_t i)
 {
@@ -66,7 +67,7 @@ static void use_all(settler *s)
     }
 }
 
-/* ---- new arrays -------------------------------------------------------------------------------- */
+/* ---- new arrays -------------------------------------------------------------------------- */
 
 static mr_ids renumbered(settler *s, mr_ids ids)
 {
@@ -105,7 +106,8 @@ static void settle_things(settler *s)
         tensors[i] = t->tensors.at[s->tensors.at[i]];
         tensors[i].storage = s->storage[tensors[i].storage];
     }
-    for (uint32_t i = 0; i < s->storages.n; i++) storages[i] = t->storages.at[s->storages.at[i]];
+    for (uint32_t i = 0; i < s->storages.n; i++)
+        storages[i] = t->storages.at[s->storages.at[i]];
     t->ops.at = ops;
     t->tensors.at = tensors;
     t->storages.at = storages;

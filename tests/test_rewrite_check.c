@@ -1,8 +1,8 @@
 /* The referee of rewrites, fed with deliberate mistakes: each must be noticed, and named.
  *
- * The step is traces/tiny/blocks.csv: two blocks of linear, norm, relu, view and dropout.  It is
- * rewritten as it should be, block 0 being computed again in the backward pass; then one thing is
- * broken at a time.
+ * The step is traces/tiny/blocks.csv: two blocks of linear, norm, relu, view and dropout.  It
+ * is rewritten as it should be, block 0 being computed again in the backward pass; then one
+ * thing is broken at a time.
  */
 #include "rewrite_check.h"
 
@@ -13,12 +13,34 @@
 
 /* Ops of blocks.csv, and of the rewritten step behind them. */
 enum {
-    LINEAR_0, COUNT_0, NORM_0, RELU_0, VIEW_0, DROPOUT_0,
-    LINEAR_1, COUNT_1, NORM_1, RELU_1, VIEW_1, DROPOUT_1,
-    SUM, ONES, EXPAND,
-    DROPOUT_1_BACK, VIEW_1_BACK, RELU_1_BACK, NORM_1_BACK, WEIGHT_1_BACK, INPUT_1_BACK,
-    DROPOUT_0_BACK, VIEW_0_BACK, RELU_0_BACK, NORM_0_BACK, WEIGHT_0_BACK,
-    UPDATE_0, UPDATE_1,
+    LINEAR_0,
+    COUNT_0,
+    NORM_0,
+    RELU_0,
+    VIEW_0,
+    DROPOUT_0,
+    LINEAR_1,
+    COUNT_1,
+    NORM_1,
+    RELU_1,
+    VIEW_1,
+    DROPOUT_1,
+    SUM,
+    ONES,
+    EXPAND,
+    DROPOUT_1_BACK,
+    VIEW_1_BACK,
+    RELU_1_BACK,
+    NORM_1_BACK,
+    WEIGHT_1_BACK,
+    INPUT_1_BACK,
+    DROPOUT_0_BACK,
+    VIEW_0_BACK,
+    RELU_0_BACK,
+    NORM_0_BACK,
+    WEIGHT_0_BACK,
+    UPDATE_0,
+    UPDATE_1,
     AGAIN /* LINEAR_0, and then the rest of block 0 */
 };
 
@@ -60,7 +82,7 @@ static const char *verdict(step *s)
     return text;
 }
 
-/* ---- what mistakes are made of ----------------------------------------------------------------- */
+/* ---- what mistakes are made of ----------------------------------------------------------- */
 
 static uint32_t at(const step *s, uint32_t op)
 {
@@ -110,7 +132,7 @@ static void expect(void (*mistake)(step *), const char *sentence)
     mr_ctx_clear(&s.ctx);
 }
 
-/* ---- the tests --------------------------------------------------------------------------------- */
+/* ---- the tests --------------------------------------------------------------------------- */
 
 TEST(a_step_that_recomputes_a_block_is_fair)
 {
@@ -132,8 +154,14 @@ TEST(so_is_the_step_itself_without_allocations)
     mr_ctx_clear(&s.ctx);
 }
 
-static void forgets_an_op(step *s) { take_away(s, at(s, UPDATE_1)); }
-static void runs_an_op_twice(step *s) { put(s, s->out.events.n, MR_RUN, UPDATE_0); }
+static void forgets_an_op(step *s)
+{
+    take_away(s, at(s, UPDATE_1));
+}
+static void runs_an_op_twice(step *s)
+{
+    put(s, s->out.events.n, MR_RUN, UPDATE_0);
+}
 static void swaps_updates_and_gradient(step *s)
 {
     take_away(s, at(s, UPDATE_1));
@@ -157,42 +185,69 @@ static void recomputes_too_early(step *s)
     take_away(s, at(s, AGAIN));
     put(s, at(s, LINEAR_0), MR_RUN, AGAIN);
 }
-static void recomputes_without_the_norm(step *s) { take_away(s, at(s, AGAIN + NORM_0)); }
+static void recomputes_without_the_norm(step *s)
+{
+    take_away(s, at(s, AGAIN + NORM_0));
+}
 static void recomputes_out_of_order(step *s)
 {
     take_away(s, at(s, AGAIN + NORM_0));
     put(s, at(s, AGAIN + LINEAR_0), MR_RUN, AGAIN + NORM_0);
 }
-static void says_the_wrong_original(step *s) { op_of(s, AGAIN)->again = LINEAR_1; }
-static void has_no_original(step *s) { op_of(s, AGAIN + RELU_0)->again = MR_NONE; }
+static void says_the_wrong_original(step *s)
+{
+    op_of(s, AGAIN)->again = LINEAR_1;
+}
+static void has_no_original(step *s)
+{
+    op_of(s, AGAIN + RELU_0)->again = MR_NONE;
+}
 
 TEST(recomputation_brings_back_what_is_read)
 {
-    expect(recomputes_too_late, "op 32 (aten::view of blocks.0) reads storage 29, which holds nothing"
-                                " yet, expected what op 3 (aten::relu of blocks.0.relu) wrote");
-    expect(recomputes_too_early, "recomputes op 0 (aten::mm of blocks.0.linear), expected that to"
-                                 " run before");
-    expect(recomputes_without_the_norm, "expected what op 2 (aten::norm of blocks.0.norm) wrote");
-    expect(recomputes_out_of_order, "op 30 (aten::norm of blocks.0.norm) reads storage 27, which");
-    expect(says_the_wrong_original, "expected what op 5 (aten::native_dropout of blocks.0.dropout)");
+    expect(recomputes_too_late,
+           "op 32 (aten::view of blocks.0) reads storage 29, which holds nothing"
+           " yet, expected what op 3 (aten::relu of blocks.0.relu) wrote");
+    expect(recomputes_too_early,
+           "recomputes op 0 (aten::mm of blocks.0.linear), expected that to"
+           " run before");
+    expect(recomputes_without_the_norm,
+           "expected what op 2 (aten::norm of blocks.0.norm) wrote");
+    expect(recomputes_out_of_order,
+           "op 30 (aten::norm of blocks.0.norm) reads storage 27, which");
+    expect(says_the_wrong_original,
+           "expected what op 5 (aten::native_dropout of blocks.0.dropout)");
     expect(has_no_original, "what a new op wrote, expected what op 3 (aten::relu");
 }
 
-static void draws_no_numbers(step *s) { op_of(s, AGAIN + DROPOUT_0)->random = false; }
-static void draws_anew(step *s) { op_of(s, AGAIN + DROPOUT_0)->again = MR_NONE; }
+static void draws_no_numbers(step *s)
+{
+    op_of(s, AGAIN + DROPOUT_0)->random = false;
+}
+static void draws_anew(step *s)
+{
+    op_of(s, AGAIN + DROPOUT_0)->again = MR_NONE;
+}
 
 TEST(random_ops_draw_the_same_numbers_again)
 {
     expect(draws_no_numbers, "draws no random numbers, expected the opposite");
-    expect(draws_anew, "op 21 (aten::native_dropout_backward of blocks.0.dropout) reads storage");
+    expect(draws_anew,
+           "op 21 (aten::native_dropout_backward of blocks.0.dropout) reads storage");
 }
 
 static void reads_another_block(step *s)
 {
     read_instead(s, NORM_0_BACK, 1, made(s, LINEAR_1));
 }
-static void reads_the_view(step *s) { read_instead(s, RELU_0_BACK, 1, made(s, AGAIN + VIEW_0)); }
-static void reads_an_input_less(step *s) { op_of(s, NORM_0_BACK)->in.n--; }
+static void reads_the_view(step *s)
+{
+    read_instead(s, RELU_0_BACK, 1, made(s, AGAIN + VIEW_0));
+}
+static void reads_an_input_less(step *s)
+{
+    op_of(s, NORM_0_BACK)->in.n--;
+}
 static void reads_in_another_order(step *s)
 {
     read_instead(s, INPUT_1_BACK, 0, op_of(s, INPUT_1_BACK)->in.at[1]);
@@ -223,7 +278,10 @@ static void overwrites_what_is_saved(step *s)
 }
 static void overwrites_a_weight(step *s)
 {
-    const mr_op op = {.name = "decay_", .module = "", .again = MR_NONE, .of = MR_NONE,
+    const mr_op op = {.name = "decay_",
+                      .module = "",
+                      .again = MR_NONE,
+                      .of = MR_NONE,
                       .in = mr_ids_of(&s->ctx, 1, &op_of(s, LINEAR_1)->in.at[1]),
                       .mutates = mr_ids_of(&s->ctx, 1, &op_of(s, LINEAR_1)->in.at[1])};
     MR_PUSH(&s->ctx, &s->out.ops, op);
@@ -238,13 +296,21 @@ TEST(everybody_reads_what_was_read_before)
     expect(reads_in_another_order, "op 20 (aten::mm of blocks.1.linear) reads storage");
     expect(leaves_the_view_behind, "(aten::native_dropout of blocks.0.dropout) reads storage");
     expect(shifts_the_view, "expected the shape and place of tensor 7");
-    expect(shares_two_living_storages, "op 12 (aten::sum) reads storage 12, which holds what op 9");
-    expect(overwrites_what_is_saved, "op 18 (aten::norm_backward of blocks.1.norm) reads storage");
+    expect(shares_two_living_storages,
+           "op 12 (aten::sum) reads storage 12, which holds what op 9");
+    expect(overwrites_what_is_saved,
+           "op 18 (aten::norm_backward of blocks.1.norm) reads storage");
     expect(overwrites_a_weight, "holds what a new op wrote, expected what storage 2 held");
 }
 
-static void forgets_to_save(step *s) { op_of(s, RELU_1)->saved.n = 0; }
-static void drops_before_the_replay(step *s) { op_of(s, LINEAR_1)->saved.n = 0; }
+static void forgets_to_save(step *s)
+{
+    op_of(s, RELU_1)->saved.n = 0;
+}
+static void drops_before_the_replay(step *s)
+{
+    op_of(s, LINEAR_1)->saved.n = 0;
+}
 static void drops_before_the_reader(step *s)
 {
     put(s, at(s, EXPAND), MR_DROP, made(s, ONES));
@@ -254,17 +320,46 @@ static void allocates(step *s)
     put(s, at(s, LINEAR_0), MR_ALLOC, s->out.tensors.at[made(s, LINEAR_0)].storage);
 }
 
+/* Nobody reads it, and yet PyTorch would complain. */
+static void overwrites_what_is_saved_for_nothing(step *s)
+{
+    const mr_saved more[] = {op_of(s, NORM_1)->saved.at[0], {made(s, NORM_1), MR_SAVED_OUTPUT}};
+    mr_op *relu = op_of(s, RELU_1);
+    s->out.tensors.at[made(s, VIEW_1)].storage = s->out.tensors.at[made(s, NORM_1)].storage;
+    s->out.tensors.at[made(s, RELU_1)].storage = s->out.tensors.at[made(s, NORM_1)].storage;
+    relu->mutates = relu->out;
+    relu->out.n = 0;
+    op_of(s, NORM_1)->saved.at = memcpy(mr_alloc(&s->ctx, sizeof more), more, sizeof more);
+    op_of(s, NORM_1)->saved.n = 2;
+}
+
+TEST(what_is_saved_keeps_its_version)
+{
+    expect(overwrites_what_is_saved_for_nothing,
+           "op 18 (aten::norm_backward of blocks.1.norm) computes the gradient of op 8 "
+           "(aten::norm),"
+           " which has saved tensor 12; storage 11 has been written since");
+}
+
 TEST(somebody_holds_what_is_read)
 {
-    expect(forgets_to_save, "op 17 (aten::threshold_backward of blocks.1.relu) reads tensor 13,"
-                            " whose storage 12 the program has dropped and autograd does not keep");
-    expect(drops_before_the_replay, "op 19 (aten::mm of blocks.1.linear) reads tensor 9, whose");
+    expect(forgets_to_save,
+           "op 17 (aten::threshold_backward of blocks.1.relu) reads tensor 13,"
+           " whose storage 12 the program has dropped and autograd does not keep");
+    expect(drops_before_the_replay,
+           "op 19 (aten::mm of blocks.1.linear) reads tensor 9, whose");
     expect(drops_before_the_reader, "op 14 (aten::expand_copy) reads tensor 18");
     expect(allocates, "says when storage 5 lives, expected that to follow from ops");
 }
 
-static void works_less(step *s) { op_of(s, AGAIN)->flops = 2; }
-static void takes_away_storages(step *s) { s->out.ops.n = 3; }
+static void works_less(step *s)
+{
+    op_of(s, AGAIN)->flops = 2;
+}
+static void takes_away_storages(step *s)
+{
+    s->out.ops.n = 3;
+}
 
 TEST(work_is_not_made_less)
 {
@@ -272,7 +367,7 @@ TEST(work_is_not_made_less)
     expect(takes_away_storages, "op");
 }
 
-/* ---- declared replacements --------------------------------------------------------------------- */
+/* ---- declared replacements --------------------------------------------------------------- */
 
 /* One op in the place of norm and relu of block 1. */
 static uint32_t fuse(step *s, bool reads_count)
@@ -298,8 +393,14 @@ static uint32_t fuse(step *s, bool reads_count)
     return s->out.stand_ins.n - 1;
 }
 
-static void fuses(step *s) { fuse(s, true); }
-static void fuses_without_an_input(step *s) { fuse(s, false); }
+static void fuses(step *s)
+{
+    fuse(s, true);
+}
+static void fuses_without_an_input(step *s)
+{
+    fuse(s, false);
+}
 static void fuses_for_nobody(step *s)
 {
     const uint32_t i = fuse(s, true);
@@ -332,11 +433,12 @@ TEST(a_stand_in_does_what_it_declares)
     expect(fuses_without_an_input, "but no new op has read what storage 3 held");
     expect(fuses_for_nobody, "stands in for ops that do not write tensor 13");
     expect(gives_something_else, "stands in for ops that do not write tensor 15");
-    expect(leaves_out_what_is_read, "op 9 (aten::relu of blocks.1.relu) reads storage 11, which holds"
-                                    " nothing yet");
+    expect(leaves_out_what_is_read,
+           "op 9 (aten::relu of blocks.1.relu) reads storage 11, which holds"
+           " nothing yet");
 }
 
-/* ---- parts ------------------------------------------------------------------------------------- */
+/* ---- parts ------------------------------------------------------------------------------- */
 
 /* Block 1's linear in two halves, and the rest of the forward pass too. */
 static void halve(step *s)

@@ -2,7 +2,9 @@
  * backward.
  *
  * By default the parts are the repeated blocks of the model, each wrapped in
- * torch.utils.checkpoint: `checkpoint`.  Others: `checkpoint:module=encoder.layer.*`.
+ * torch.utils.checkpoint: `checkpoint`.  Others: `checkpoint:module=encoder.layer.*`, or,
+ * without a look at modules, equally many stages of the chain that the forward pass is:
+ * `checkpoint:sqrt`.
  *
  * Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016; what happens when is
  * PyTorch's (see checkpoint/recompute.c).
@@ -12,24 +14,49 @@
 #include "recompute.h"
 
 typedef struct settings {
+    uint64_t by, every, segments;
     const char *module;
     bool reentrant;
 } settings;
 
+enum { BY_MODULE, BY_SQRT };
+
 static const mr_param params[] = {
-    MR_PARAM_TEXT(
-        settings, module, "",
-        "paths of modules to run again, with * for a name; usually the repeated blocks"),
+    MR_PARAM_CHOICE(settings, by, "module|sqrt", "module",
+                    "what runs again: calls of modules, or segments of the chain of stages, as"
+                    " many as each has stages"),
+    MR_PARAM_INT(settings, every, "0", 0, 1000000, "segments of so many stages instead"),
+    MR_PARAM_INT(settings, segments, "0", 0, 1000000, "so many segments instead"),
+    MR_PARAM_TEXT(settings, module, "",
+                  "paths of modules, with * for a name; usually the repeated blocks"),
     MR_PARAM_BOOL(settings, reentrant, "False", "as with use_reentrant=True"),
     {0},
 };
 
+static mr_status validate(mr_ctx *ctx, const void *of)
+{
+    const settings *s = of;
+    const int said =
+        (s->by == BY_SQRT) + (s->every > 0) + (s->segments > 0) + (*s->module != 0);
+    if (said < 2) return MR_OK;
+    return mr_fail(ctx, MR_EUSAGE, "expected only one of sqrt, every, segments and module");
+}
+
+static mr_status find_regions(mr_ctx *ctx, const settings *s, const mr_trace *in, regions *out)
+{
+    if (s->by == BY_SQRT) return region_find_cuts(ctx, in, REGION_SQRT, 0, out);
+    if (s->every) return region_find_cuts(ctx, in, REGION_EVERY, (uint32_t)s->every, out);
+    if (s->segments)
+        return region_find_cuts(ctx, in, REGION_SEGMENTS, (uint32_t)s->segments, out);
+    return region_find_modules(ctx, in, s->module, out);
+}
+
 static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_trace *out)
 {
     const settings *s = of;
-    regions list = {0};
     const recompute_how how = {.reentrant = s->reentrant};
-    MR_TRY(region_find_modules(ctx, in, s->module, &list));
+    regions list = {0};
+    MR_TRY(find_regions(ctx, s, in, &list));
     return recompute(ctx, in, &list, &how, out);
 }
 
@@ -41,5 +68,6 @@ const mr_strategy mr_strategy_checkpoint = {
     .params = params,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED | MR_HAS_DROPS,
+    .validate = validate,
     .rewrite = rewrite,
 };

@@ -2,9 +2,9 @@
  *
  *     x ──► relu ──► y            x ──► relu_ ──► x
  *
- * as with nn.ReLU(inplace=True).  Where that would change a gradient the op stays as it is, and a
- * remark says who is in the way.  LeakyReLU and ELU save in place their result instead of what
- * they read.
+ * as with nn.ReLU(inplace=True).  Where that would change a gradient the op stays as it is, and
+ * a remark says who is in the way.  LeakyReLU and ELU save in place their result instead of
+ * what they read.
  */
 #include "strategy.h"
 
@@ -30,7 +30,7 @@ typedef struct writer {
     uint32_t done, asked; /* ops */
 } writer;
 
-/* ---- the change -------------------------------------------------------------------------------- */
+/* ---- the change -------------------------------------------------------------------------- */
 
 static void overwrite(writer *w, uint32_t input, uint32_t result)
 {
@@ -61,7 +61,8 @@ static void change_saved(writer *w, const inplace_kind *kind, uint32_t o)
     op.saved.n = 1;
     if (op.again != MR_NONE && w->changed[op.again] != MR_NONE) op.again = w->changed[op.again];
     w->changed[o] = mr_rewrite_new_op(&w->r, &op);
-    const mr_stand_in stand = {w->changed[o], mr_ids_of(w->r.ctx, 1, &o), op.mutates, op.mutates};
+    const mr_stand_in stand = {w->changed[o], mr_ids_of(w->r.ctx, 1, &o), op.mutates,
+                               op.mutates};
     MR_PUSH(w->r.ctx, &w->r.out->stand_ins, stand);
 }
 
@@ -94,7 +95,7 @@ static void change(writer *w, const inplace_kind *kind, uint32_t o, uint32_t eve
     mr_rewrite_keep(&w->r, NULL, event);
 }
 
-/* ---- the whole step ---------------------------------------------------------------------------- */
+/* ---- the whole step ---------------------------------------------------------------------- */
 
 /* In the forward pass or when it is recomputed. */
 static bool is_wanted(const writer *w, const inplace_kind *kind, const mr_op *op)
@@ -104,6 +105,16 @@ static bool is_wanted(const writer *w, const inplace_kind *kind, const mr_op *op
     return !kind->sum || w->settings->add;
 }
 
+/* Who made the input saves it since it works in place itself. */
+static const char *refuse_changed(const writer *w, const mr_op *op, uint32_t i)
+{
+    const uint32_t birth = w->r.birth[w->r.in->tensors.at[op->in.at[i]].storage];
+    if (birth == MR_NONE || w->changed[birth] == MR_NONE) return NULL;
+    const mr_op *maker = &w->r.out->ops.at[w->changed[birth]];
+    return mr_printf(w->r.ctx, "%s%s%s, in place, saved that as its output", maker->name,
+                     *maker->module ? " of " : "", maker->module);
+}
+
 /* The first input that may be overwritten; for a sum either will do. */
 static bool try(writer *w, const inplace_kind *kind, uint32_t o, uint32_t event)
 {
@@ -111,13 +122,15 @@ static bool try(writer *w, const inplace_kind *kind, uint32_t o, uint32_t event)
     const char *first = NULL;
     for (uint32_t i = 0; i < (kind->sum ? op->in.n : 1); i++) {
         const char *why = inplace_refusal(&w->facts, kind, o, event, i);
+        if (!why) why = refuse_changed(w, op, i);
         if (!why) {
             change(w, kind, o, event, i);
             return true;
         }
         if (!first) first = why;
     }
-    mr_rewrite_remark(&w->r, "inplace leaves %s%s%s: it may not write over tensor %u, because %s",
+    mr_rewrite_remark(&w->r,
+                      "inplace leaves %s%s%s: it may not write over tensor %u, because %s",
                       op->name, *op->module ? " of " : "", op->module, op->in.at[0], first);
     return false;
 }
@@ -133,8 +146,7 @@ static void write_events(writer *w)
         if (wanted && try(w, kind, event.id, e)) continue;
         if (op && op->of != MR_NONE && w->changed[op->of] != MR_NONE)
             change_gradient(w, event.id);
-        else
-            mr_rewrite_keep(&w->r, NULL, e);
+        else mr_rewrite_keep(&w->r, NULL, e);
     }
     for (uint32_t t = 0; t < w->r.in->tensors.n; t++)
         w->r.out->tensors.at[t].storage = w->home[w->r.in->tensors.at[t].storage];
@@ -155,12 +167,14 @@ static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_tra
     return mr_fail(ctx, MR_EUNSUPPORTED,
                    "'%s' has no op that 'inplace' could change: no relu, sigmoid, tanh,"
                    " leaky_relu or elu%s",
-                   in->name, w->settings->add ? ", and no sum" : " (inplace:add=True takes sums)");
+                   in->name,
+                   w->settings->add ? ", and no sum" : " (inplace:add=True takes sums)");
 }
 
 const mr_strategy mr_strategy_inplace = {
     .name = "inplace",
-    .summary = "activations write their result over what they read, where no gradient needs that",
+    .summary =
+        "activations write their result over what they read, where no gradient needs that",
     .source = "PyTorch, tools/autograd/derivatives.yaml, and its version counters",
     .params = params,
     .params_size = sizeof(settings),

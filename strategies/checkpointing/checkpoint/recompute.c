@@ -4,13 +4,13 @@
  *     backward   ... ──► a b c again ──► c' b' a'        x is let go of after the last of these
  *
  * use_reentrant=False.  Whatever an op inside would save is a placeholder.  The first op of the
- * backward pass that asks for one has the region run again; that stops as soon as everything that
- * was saved is there again: after the last op that saves a result, but before it when it saves
- * only what it reads.  Program variables end there.  Each value is let go of with the op whose
- * gradient it serves.
+ * backward pass that asks for one has the region run again; that stops as soon as everything
+ * that was saved is there again: after the last op that saves a result, but before it when it
+ * saves only what it reads.  Program variables end there.  Each value is let go of with the op
+ * whose gradient it serves.
  *
- * use_reentrant=True.  The region is one op to autograd: it runs again before the first gradient
- * inside, all of it, and its outputs and their gradients are held until the last.
+ * use_reentrant=True.  The region is one op to autograd: it runs again before the first
+ * gradient inside, all of it, and its outputs and their gradients are held until the last.
  *
  * Random ops draw what they drew, since the state of the generator is kept.
  */
@@ -25,7 +25,8 @@ typedef struct writer {
     mr_where again; /* where what was computed again is now */
     const looked *l;
     const recompute_how *how;
-    uint32_t *copy; /* by op of a region: the op that runs again, MR_NONE as long as it has not */
+    uint32_t
+        *copy; /* by op of a region: the op that runs again, MR_NONE as long as it has not */
 } writer;
 
 static const mr_event *event_at(const writer *w, uint32_t e)
@@ -33,7 +34,7 @@ static const mr_event *event_at(const writer *w, uint32_t e)
     return &w->r.in->events.at[e];
 }
 
-/* ---- one region again -------------------------------------------------------------------------- */
+/* ---- one region again -------------------------------------------------------------------- */
 
 static uint32_t storage_of(const writer *w, uint32_t tensor)
 {
@@ -47,7 +48,8 @@ static bool is_saved(const mr_op *op, uint32_t tensor)
     return false;
 }
 
-/* A variable inside the region ends, in its second run.  Reentrant: not yet if it is a result. */
+/* A variable inside the region ends, in its second run.  Reentrant: not yet if it is a result.
+ */
 static void drop_again(writer *w, uint32_t tensor, uint32_t region)
 {
     const uint32_t s = storage_of(w, tensor);
@@ -107,7 +109,7 @@ static void drop_results(writer *w, uint32_t region)
         mr_rewrite_drop(&w->r, NULL, look->gradients.at[i]);
 }
 
-/* ---- the whole step ---------------------------------------------------------------------------- */
+/* ---- the whole step ---------------------------------------------------------------------- */
 
 /* The program's variables inside a region end with it, even if autograd's hold on a view made
  * their recorded end later. */
@@ -125,8 +127,10 @@ static void run_gradient(writer *w, uint32_t region, uint32_t e)
     const uint32_t o = event_at(w, e)->id, of = w->r.in->ops.at[o].of;
     if (look->trigger == e) run_again(w, region);
     mr_rewrite_run(&w->r, &w->again, o);
-    /* From here on what the second run of `of` saved is let go; what the first one did, later. */
-    if (w->copy[of] != MR_NONE && e <= w->l->inside_end[of]) w->r.out->ops.at[o].of = w->copy[of];
+    /* From here on what the second run of `of` saved is let go; what the first one did, later.
+     */
+    if (w->copy[of] != MR_NONE && e <= w->l->inside_end[of])
+        w->r.out->ops.at[o].of = w->copy[of];
     if (look->unsaved != MR_NONE && look->unsaved_last == e) drop_unsaved(w, look);
 }
 
@@ -152,8 +156,8 @@ static void write_events(writer *w)
     }
 }
 
-/* Autograd keeps nothing of what is inside, but what the region reads, until its end: that is what
- * the op saves whose gradient comes last. */
+/* Autograd keeps nothing of what is inside, but what the region reads, until its end: that is
+ * what the op saves whose gradient comes last. */
 static void change_savers(writer *w)
 {
     const mr_trace *in = w->r.in;

@@ -7,12 +7,12 @@ typedef struct looker {
     mr_rewrite *r;
     const mr_trace *in;
     bool reentrant;
-    const char **refused;  /* by region of the list: why, NULL */
-    bool *saves;           /* by region */
-    bool *summed;          /* by op: the last ops of its gradient are sums by the engine */
-    uint32_t open;         /* region of the last gradient, as long as only the engine goes on */
-    uint32_t *seen;        /* by storage: the region that noted it last */
-    uint32_t *dropped;     /* by tensor: event of its drop, MR_NONE */
+    const char **refused; /* by region of the list: why, NULL */
+    bool *saves;          /* by region */
+    bool *summed;         /* by op: the last ops of its gradient are sums by the engine */
+    uint32_t open;        /* region of the last gradient, as long as only the engine goes on */
+    uint32_t *seen;       /* by storage: the region that noted it last */
+    uint32_t *dropped;    /* by tensor: event of its drop, MR_NONE */
     looked *l;
 } looker;
 
@@ -33,13 +33,12 @@ static uint32_t region_of_gradient(const looker *k, const mr_op *op)
     return op->of == MR_NONE ? MR_NONE : k->l->region_of[op->of];
 }
 
-#define REFUSE(k, region, ...)                                              \
-    do {                                                                    \
-        if (!(k)->refused[region])                                          \
-            (k)->refused[region] = mr_printf((k)->r->ctx, __VA_ARGS__);     \
+#define REFUSE(k, region, ...)                                                                 \
+    do {                                                                                       \
+        if (!(k)->refused[region]) (k)->refused[region] = mr_printf((k)->r->ctx, __VA_ARGS__); \
     } while (0)
 
-/* ---- what is inside ---------------------------------------------------------------------------- */
+/* ---- what is inside ---------------------------------------------------------------------- */
 
 static void look_inside_op(looker *k, uint32_t region, uint32_t e)
 {
@@ -79,7 +78,7 @@ static void look_inside(looker *k, uint32_t region)
     if (!k->saves[region]) REFUSE(k, region, "it saves nothing for the backward pass");
 }
 
-/* ---- what goes in and out ---------------------------------------------------------------------- */
+/* ---- what goes in and out ---------------------------------------------------------------- */
 
 static void look_at_inputs(looker *k, uint32_t region, const mr_op *op)
 {
@@ -123,10 +122,10 @@ static void look_at_gradients(looker *k, const mr_op *op, uint32_t region)
     }
 }
 
-/* ---- when it runs again ------------------------------------------------------------------------ */
+/* ---- when it runs again ------------------------------------------------------------------ */
 
-/* When a gradient has not the shape of its tensor, which was broadcast, the engine sums it up after
- * the gradient's own ops, which hold what they unpacked no longer. */
+/* When a gradient has not the shape of its tensor, which was broadcast, the engine sums it up
+ * after the gradient's own ops, which hold what they unpacked no longer. */
 static bool is_sum_of_engine(const mr_op *op, bool follows_sum)
 {
     if (!strcmp(op->name, "aten::sum")) return true;
@@ -223,7 +222,7 @@ static void hold_gradients(looker *k)
     }
 }
 
-/* ---- all --------------------------------------------------------------------------------------- */
+/* ---- all --------------------------------------------------------------------------------- */
 
 static void begin(looker *k, const regions *list)
 {

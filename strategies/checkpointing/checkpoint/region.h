@@ -21,4 +21,14 @@ typedef MR_VEC(stretch) regions; /* in order, apart from each other */
 mr_status region_find_modules(mr_ctx *ctx, const mr_trace *trace, const char *pattern,
                               regions *out);
 
+typedef enum region_size { REGION_SQRT, REGION_EVERY, REGION_SEGMENTS } region_size;
+
+/* The forward pass as a chain: it is cut where one tensor that needs a gradient, and no other,
+ * goes from what is before to what is behind.  What lies between two cuts is a stage, but for what
+ * comes last, the loss; regions are as many stages in a row as there are regions (SQRT), `n`
+ * stages (EVERY), or n regions (SEGMENTS).  The last region is not among them: it would be run
+ * again at once.  MR_EUNSUPPORTED when there are not two of them. */
+mr_status region_find_cuts(mr_ctx *ctx, const mr_trace *trace, region_size size, uint32_t n,
+                           regions *out);
+
 #endif

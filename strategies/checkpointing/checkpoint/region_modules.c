@@ -1,8 +1,8 @@
 /* region_modules -- regions that are calls of modules.
  *
- * Each op knows the innermost module that ran it, and how often that one had been called.  A region
- * is a stretch of ops inside one module; where the module is called again right after, the
- * stretch is cut: at the first op of its first submodule in each call.
+ * Each op knows the innermost module that ran it, and how often that one had been called.  A
+ * region is a stretch of ops inside one module; where the module is called again right after,
+ * the stretch is cut: at the first op of its first submodule in each call.
  */
 #include "names.h"
 #include "region_pattern.h"
@@ -13,8 +13,8 @@
 enum { BLOCK_OPS = 3 }; /* what has fewer is a layer, not a block of layers */
 
 typedef struct path {
-    uint32_t ops;      /* of the forward pass inside of it */
-    uint32_t siblings; /* blocks beside it, itself included, if it ends in a number */
+    uint32_t ops;       /* of the forward pass inside of it */
+    uint32_t siblings;  /* blocks beside it, itself included, if it ends in a number */
     uint32_t container; /* what is left without the number; MR_NONE */
     bool again;         /* an op of its own was called more than once */
 } path;
@@ -27,7 +27,8 @@ typedef struct finder {
     MR_VEC(path) paths;
     mr_names modules;        /* innermost modules of ops */
     MR_VEC(uint32_t) length; /* by module: how much of its path is the region's; 0 for none */
-    uint32_t *first, *last;  /* by module: calls in the stretch that is looked at, [first, last) */
+    uint32_t *first,
+        *last; /* by module: calls in the stretch that is looked at, [first, last) */
     regions *out;
 } finder;
 
@@ -36,7 +37,7 @@ static bool is_forward(const mr_op *op)
     return op->phase == MR_FORWARD && op->again == MR_NONE;
 }
 
-/* ---- blocks, where nobody says which ----------------------------------------------------------- */
+/* ---- blocks, where nobody says which ----------------------------------------------------- */
 
 static uint32_t path_of(finder *f, const char *text, size_t n)
 {
@@ -105,7 +106,7 @@ static bool any_block(const finder *f, bool numbered)
     return false;
 }
 
-/* ---- stretches --------------------------------------------------------------------------------- */
+/* ---- stretches --------------------------------------------------------------------------- */
 
 static void find_lengths(finder *f)
 {
@@ -181,7 +182,8 @@ static void push_calls(finder *f, const stretch *whole, size_t length)
     const mr_op *begins = &f->trace->ops.at[f->trace->events.at[whole->begin].id];
     const uint32_t each = n > 1 ? calls_of(f, whole, begins->module) / n : 0;
     stretch part = *whole;
-    for (uint32_t e = whole->begin + 1, k = 1, last = whole->begin; each && e < whole->end; e++) {
+    for (uint32_t e = whole->begin + 1, k = 1, last = whole->begin; each && e < whole->end;
+         e++) {
         if (f->trace->events.at[e].kind != MR_RUN) continue;
         const mr_op *op = &f->trace->ops.at[f->trace->events.at[e].id];
         if (op->call == begins->call + k * each && !strcmp(op->module, begins->module)) {

@@ -1,5 +1,5 @@
-/* inplace_kinds -- as PyTorch 2.15 differentiates them (tools/autograd/derivatives.yaml, and what
- * recordings of the in-place modules save). */
+/* inplace_kinds -- as PyTorch 2.15 differentiates them (tools/autograd/derivatives.yaml, and
+ * what recordings of the in-place modules save). */
 #include "inplace_kinds.h"
 
 #include <string.h>

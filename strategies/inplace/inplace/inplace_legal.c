@@ -1,9 +1,10 @@
-/* inplace_legal -- readers and savers of every storage, in order; then one question after the other. */
+/* inplace_legal -- readers and savers of every storage, in order; then one question after the
+ * other. */
 #include "inplace_legal.h"
 
 #include <string.h>
 
-/* ---- uses -------------------------------------------------------------------------------------- */
+/* ---- uses -------------------------------------------------------------------------------- */
 
 static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
 {
@@ -38,7 +39,8 @@ static void look_at(inplace_facts *f, uint32_t o, uint32_t event, uint32_t *last
     for (uint32_t i = 0; i < op->out.n; i++) f->maker[op->out.at[i]] = o;
     if (op->of == MR_NONE) return;
     f->let_go[op->of] = event;
-    const uint32_t first = f->trace->ops.at[op->of].again; /* which has saved something, perhaps */
+    const uint32_t first =
+        f->trace->ops.at[op->of].again; /* which has saved something, perhaps */
     if (first != MR_NONE) f->let_go[first] = event;
 }
 
@@ -56,7 +58,7 @@ void inplace_look(mr_ctx *ctx, const mr_trace *trace, inplace_facts *out)
             look_at(out, trace->events.at[e].id, e, last_reader, last_saver);
 }
 
-/* ---- the memory itself ------------------------------------------------------------------------- */
+/* ---- the memory itself ------------------------------------------------------------------- */
 
 static bool is_broadcast(const mr_tensor *t, const mr_tensor *result)
 {
@@ -94,7 +96,7 @@ static const char *refuse_memory(const inplace_facts *f, const mr_op *op, uint32
     return NULL;
 }
 
-/* ---- who needs it ------------------------------------------------------------------------------ */
+/* ---- who needs it ------------------------------------------------------------------------ */
 
 static const char *told(const inplace_facts *f, uint32_t o)
 {
@@ -152,7 +154,8 @@ const char *inplace_refusal(const inplace_facts *f, const inplace_kind *kind, ui
     const mr_op *op = &f->trace->ops.at[o];
     const uint32_t s = storage_of(f, op->in.at[i]);
     if (kind->needs == INPLACE_COPY)
-        return "its gradient needs that, and in place it would copy it first: nothing is gained";
+        return "its gradient needs that, and in place it would copy it first: nothing is "
+               "gained";
     const char *why = refuse_memory(f, op, op->in.at[i]);
     if (!why) why = refuse_savers(f, o, event, s);
     if (!why) why = refuse_readers(f, kind, o, event, s);

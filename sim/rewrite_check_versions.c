@@ -1,0 +1,77 @@
+/* rewrite_check_versions -- every write counts; who saves a tensor notes the count.
+ *
+ * What ops of the backward pass read is followed by values (rewrite_check.c); but an op that a
+ * rewrite has made new reads what it likes.  That too must be what was saved.
+ */
+#include "rewrite_check_versions.h"
+
+typedef struct counter {
+    const mr_trace *trace;
+    uint32_t *version; /* by storage: writes so far */
+    uint32_t *first;   /* by op: where its savings begin in ... */
+    uint32_t *noted;   /* ... versions at the time of saving */
+    uint32_t *viewed;  /* by storage: event + 1 at which an op read it last */
+    bool *ran;         /* by op */
+} counter;
+
+static uint32_t storage_of(const counter *c, uint32_t tensor)
+{
+    return c->trace->tensors.at[tensor].storage;
+}
+
+static void write(counter *c, const mr_op *op, uint32_t event)
+{
+    for (uint32_t i = 0; i < op->in.n; i++) c->viewed[storage_of(c, op->in.at[i])] = event + 1;
+    for (uint32_t i = 0; i < op->out.n; i++) {
+        const uint32_t s = storage_of(c, op->out.at[i]);
+        c->version[s] += c->viewed[s] != event + 1; /* else it is a view */
+    }
+    for (uint32_t i = 0; i < op->mutates.n; i++) c->version[storage_of(c, op->mutates.at[i])]++;
+}
+
+static mr_status look(mr_ctx *ctx, const counter *c, uint32_t o, uint32_t of)
+{
+    const mr_op *op = &c->trace->ops.at[of];
+    for (uint32_t i = 0; i < op->saved.n && c->ran[of]; i++) {
+        const uint32_t t = op->saved.at[i].tensor, s = storage_of(c, t);
+        const mr_storage *storage = &c->trace->storages.at[s];
+        if (c->version[s] == c->noted[c->first[of] + i]) continue;
+        if (storage->before && storage->role == MR_ROLE_buffer) continue; /* a statistic */
+        return mr_fail(
+            ctx, MR_EINVARIANT,
+            "op %u (%s%s%s) computes the gradient of op %u (%s), which has saved tensor"
+            " %u; storage %u has been written since",
+            o, c->trace->ops.at[o].name, *op->module ? " of " : "", op->module, of, op->name, t,
+            s);
+    }
+    return MR_OK;
+}
+
+static mr_status run(mr_ctx *ctx, counter *c, uint32_t o, uint32_t event)
+{
+    const mr_op *op = &c->trace->ops.at[o];
+    if (op->of != MR_NONE) MR_TRY(look(ctx, c, o, op->of));
+    write(c, op, event);
+    c->ran[o] = true;
+    for (uint32_t i = 0; i < op->saved.n; i++)
+        c->noted[c->first[o] + i] = c->version[storage_of(c, op->saved.at[i].tensor)];
+    return MR_OK;
+}
+
+mr_status mr_rewrite_check_versions(mr_ctx *ctx, const mr_trace *trace)
+{
+    counter c = {.trace = trace,
+                 .version = MR_NEW_N(ctx, uint32_t, trace->storages.n),
+                 .first = MR_NEW_N(ctx, uint32_t, trace->ops.n),
+                 .viewed = MR_NEW_N(ctx, uint32_t, trace->storages.n),
+                 .ran = MR_NEW_N(ctx, bool, trace->ops.n)};
+    uint32_t n = 0;
+    for (uint32_t o = 0; o < trace->ops.n; o++) {
+        c.first[o] = n;
+        n += trace->ops.at[o].saved.n;
+    }
+    c.noted = MR_NEW_N(ctx, uint32_t, n);
+    for (uint32_t e = 0; e < trace->events.n; e++)
+        if (trace->events.at[e].kind == MR_RUN) MR_TRY(run(ctx, &c, trace->events.at[e].id, e));
+    return MR_OK;
+}

@@ -1,0 +1,226 @@
+/* Checkpointing: regions found, published figures of uniform chains, what cannot be run again.
+ */
+#include "format.h"
+#include "steps.h"
+
+/* ---- uniform chains ---------------------------------------------------------------------- */
+
+static mr_trace uniform_chain(mr_ctx *ctx, uint32_t n)
+{
+    step_op *list = MR_NEW_N(ctx, step_op, n - 1);
+    for (uint32_t i = 0; i + 1 < n; i++)
+        list[i] = (step_op){"aten::sigmoid", "aten::sigmoid_backward", .saves_output = true};
+    mr_trace t = step_of(ctx, list, n - 1); /* with the linear op: n stages */
+    step_save(ctx, &t, 0, t.ops.at[0].out.at[0], MR_SAVED_OUTPUT);
+    return t;
+}
+
+static uint32_t count_again(const mr_trace *t)
+{
+    uint32_t n = 0;
+    for (uint32_t e = 0; e < t->events.n; e++)
+        n += t->events.at[e].kind == MR_RUN && t->ops.at[t->events.at[e].id].again != MR_NONE;
+    return n;
+}
+
+static uint32_t root(uint32_t n)
+{
+    uint32_t r = 1;
+    while ((r + 1) * (r + 1) <= n) r++;
+    return r;
+}
+
+/* Chen et al.: n/k in a segment and k kept, k being the root of n; n - n/k stages run again,
+ * for the last segment does not.  Kept are the input and the ends of all segments but the last
+ * two: the last end is among the n/k already, and the one before is made again with its
+ * segment. At the peak there are two gradients beside: one is read, one is made. */
+static void check_chain(uint32_t n)
+{
+    mr_ctx ctx = {0};
+    mr_answer *answer = MR_NEW(&ctx, mr_answer);
+    const uint32_t k = root(n);
+    const mr_trace t = uniform_chain(&ctx, n);
+    if (step_evaluate(&ctx, &t, "checkpoint:sqrt", answer)) TEST_FAIL("%s", ctx.failure.text);
+    else {
+        const uint64_t fixed = 64; /* the weight; the number that is the loss is gone by then */
+        CHECK_EQ(count_again(&answer->trace), n - n / k);
+        CHECK_EQ(answer->metrics.peak_requested, (n / k + k - 1 + 2) * STEP_BYTES + fixed);
+    }
+    mr_ctx_clear(&ctx);
+}
+
+TEST(a_uniform_chain_takes_twice_the_root_of_its_length)
+{
+    static const uint32_t squares[] = {16, 25, 64, 100, 144, 256, 400, 625, 1024};
+    for (size_t i = 0; i < MR_COUNT(squares); i++) check_chain(squares[i]);
+}
+
+TEST(segments_of_every_length_take_the_longest_and_all_kept)
+{
+    for (uint32_t length = 2; length < 64; length++) {
+        mr_ctx ctx = {0};
+        mr_answer *answer = MR_NEW(&ctx, mr_answer);
+        const mr_trace t = uniform_chain(&ctx, 64);
+        const char *spec = mr_printf(&ctx, "checkpoint:every=%u", length);
+        CHECK_EQ(step_evaluate(&ctx, &t, spec, answer), MR_OK);
+        const uint32_t k = (64 + length - 1) / length, last = 64 - (k - 1) * length;
+        CHECK_EQ(count_again(&answer->trace), 64 - last);
+        CHECK_EQ(answer->metrics.peak_requested, (length + k - 1 + 2) * STEP_BYTES + 64);
+        mr_ctx_clear(&ctx);
+    }
+}
+
+TEST(two_segments_leave_the_second_alone)
+{
+    mr_ctx ctx = {0};
+    mr_answer *answer = MR_NEW(&ctx, mr_answer);
+    const mr_trace t = uniform_chain(&ctx, 7);
+    CHECK_EQ(step_evaluate(&ctx, &t, "checkpoint:segments=2", answer), MR_OK);
+    CHECK_EQ(count_again(&answer->trace), 4);
+    mr_ctx_clear(&ctx);
+}
+
+/* ---- early stop -------------------------------------------------------------------------- */
+
+/* The last op of the segment saves only what it reads: it does not run again. */
+TEST(running_again_stops_when_all_that_was_saved_is_there)
+{
+    static const step_op list[] = {
+        {"aten::sigmoid", "aten::sigmoid_backward", .saves_output = true},
+        {"aten::gelu", "aten::gelu_backward", .saves_input = true},
+        {"aten::sigmoid", "aten::sigmoid_backward", .saves_output = true},
+        {"aten::sigmoid", "aten::sigmoid_backward", .saves_output = true}};
+    mr_ctx ctx = {0};
+    mr_answer *stop = MR_NEW(&ctx, mr_answer), *all = MR_NEW(&ctx, mr_answer);
+    const mr_trace t = step_of(&ctx, list, MR_COUNT(list));
+    CHECK_EQ(step_evaluate(&ctx, &t, "checkpoint:every=3", stop), MR_OK);
+    CHECK_EQ(step_evaluate(&ctx, &t, "checkpoint:every=3,reentrant=True", all), MR_OK);
+    CHECK_EQ(count_again(&stop->trace), 2);
+    CHECK_EQ(count_again(&all->trace), 3);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(random_ops_run_again_as_what_they_were)
+{
+    static const step_op list[] = {
+        {"aten::sigmoid", "aten::sigmoid_backward", .saves_output = true},
+        {"aten::drop", "aten::drop_backward", .saves_output = true, .random = true},
+        {"aten::sigmoid", "aten::sigmoid_backward", .saves_output = true}};
+    mr_ctx ctx = {0};
+    mr_answer *answer = MR_NEW(&ctx, mr_answer);
+    const mr_trace t = step_of(&ctx, list, MR_COUNT(list));
+    uint32_t random = 0;
+    CHECK_EQ(step_evaluate(&ctx, &t, "checkpoint:every=3", answer), MR_OK);
+    for (uint32_t o = 0; o < answer->trace.ops.n; o++)
+        random += answer->trace.ops.at[o].random && answer->trace.ops.at[o].again != MR_NONE;
+    CHECK_EQ(random, 1);
+    mr_ctx_clear(&ctx);
+}
+
+/* ---- regions that are modules ------------------------------------------------------------ */
+
+static mr_status blocks(mr_ctx *ctx, const char *spec, mr_answer *answer)
+{
+    const mr_read_options options = {0};
+    mr_trace *trace = MR_NEW(ctx, mr_trace);
+    MR_TRY(mr_recording_read(ctx, TRACES "/tiny/blocks.csv", &options, trace));
+    return step_evaluate(ctx, trace, spec, answer);
+}
+
+static const char *ran_again(mr_ctx *ctx, const mr_trace *t)
+{
+    const char *text = "";
+    for (uint32_t e = 0; e < t->events.n; e++) {
+        if (t->events.at[e].kind != MR_RUN) continue;
+        const mr_op *op = &t->ops.at[t->events.at[e].id];
+        if (op->again != MR_NONE)
+            text = mr_printf(ctx, "%s%s%s", text, *text ? " " : "", op->module);
+    }
+    return text;
+}
+
+TEST(repeated_blocks_are_found)
+{
+    mr_ctx ctx = {0};
+    mr_answer *answer = MR_NEW(&ctx, mr_answer);
+    CHECK_EQ(blocks(&ctx, "checkpoint", answer), MR_OK);
+    CHECK_STR(
+        ran_again(&ctx, &answer->trace),
+        "blocks.1.linear blocks.1.norm blocks.1.norm blocks.1.relu blocks.1 blocks.1.dropout"
+        " blocks.0.linear blocks.0.norm blocks.0.norm blocks.0.relu blocks.0"
+        " blocks.0.dropout");
+    mr_ctx_clear(&ctx);
+}
+
+TEST(a_pattern_chooses_modules)
+{
+    static const struct pair {
+        const char *spec, *again;
+    } pairs[] = {
+        {"checkpoint:module=blocks.1",
+         "blocks.1.linear blocks.1.norm blocks.1.norm blocks.1.relu"
+         " blocks.1 blocks.1.dropout"},
+        {"checkpoint:module=blocks.*.norm", "blocks.1.norm blocks.0.norm"},
+        {"checkpoint:module=[blocks.0.relu,blocks.1.relu]", "blocks.1.relu blocks.0.relu"},
+        {"checkpoint:module=bl*.*.r*", "blocks.1.relu blocks.0.relu"},
+    };
+    for (size_t i = 0; i < MR_COUNT(pairs); i++) {
+        mr_ctx ctx = {0};
+        mr_answer *answer = MR_NEW(&ctx, mr_answer);
+        if (blocks(&ctx, pairs[i].spec, answer)) TEST_FAIL("%s", ctx.failure.text);
+        else CHECK_STR(ran_again(&ctx, &answer->trace), pairs[i].again);
+        mr_ctx_clear(&ctx);
+    }
+}
+
+static void expect_refusal(const char *spec, const char *sentence)
+{
+    mr_ctx ctx = {0};
+    mr_answer *answer = MR_NEW(&ctx, mr_answer);
+    CHECK(blocks(&ctx, spec, answer) != MR_OK);
+    CHECK_HAS(ctx.failure.text, sentence);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(what_cannot_be_done_is_refused_with_the_reason)
+{
+    expect_refusal("checkpoint:module=encoder.*",
+                   "no module of 'blocks.csv' that runs forward is"
+                   " called 'encoder.*'");
+    expect_refusal("checkpoint:sqrt,every=2", "expected only one of");
+    expect_refusal("checkpoint+checkpoint", "it is computed again already");
+    expect_refusal("checkpoint:segments=1", "is no chain that can be cut in two");
+}
+
+TEST(a_trace_without_dataflow_says_how_to_record_more)
+{
+    mr_ctx ctx = {0};
+    mr_answer *answer = MR_NEW(&ctx, mr_answer);
+    const mr_read_options options = {0};
+    mr_trace trace;
+    CHECK_EQ(mr_recording_read(&ctx, TRACES "/tiny/streams.csv", &options, &trace), MR_OK);
+    CHECK_EQ(step_evaluate(&ctx, &trace, "checkpoint", answer), MR_EUNSUPPORTED);
+    CHECK_HAS(ctx.failure.text, "a recording by traces/record/memreuse_record.py does");
+    mr_ctx_clear(&ctx);
+}
+
+/* A statistic is brought up to date by both runs; changing anything else twice is refused. */
+TEST(a_region_that_changes_what_it_has_not_made_stays)
+{
+    mr_ctx ctx = {0};
+    const mr_read_options options = {0};
+    mr_answer *answer = MR_NEW(&ctx, mr_answer);
+    mr_trace trace;
+    CHECK_EQ(mr_recording_read(&ctx, TRACES "/tiny/blocks.csv", &options, &trace), MR_OK);
+    for (uint32_t s = 0; s < 4; s++) /* the count in block 1 is no buffer any more */
+        if (s == 3) trace.storages.at[s].role = MR_ROLE_input;
+    CHECK_EQ(step_evaluate(&ctx, &trace, "checkpoint", answer), MR_OK);
+    CHECK_EQ(count_again(&answer->trace), 6);
+    CHECK_EQ(answer->trace.remarks.n, 1);
+    CHECK_STR(answer->trace.remarks.at[0],
+              "checkpoint leaves blocks.1 as it is: its op aten::add_"
+              " changes a tensor that it has not made");
+    mr_ctx_clear(&ctx);
+}
+
+TEST_MAIN()
