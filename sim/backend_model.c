@@ -1,7 +1,8 @@
 /* backend_model -- a device as clocks: what a call and an op take, from devices.csv.
  *
  * A recording that measured its ops is believed: they take what they took, and the host,
- * whose part was measured with them, is always ahead.
+ * whose part was measured with them, is always ahead.  Copies, casts and transfers that a
+ * rewrite has added were not there to be measured.
  */
 #include "backend.h"
 #include "cost.h"
@@ -83,9 +84,9 @@ static void unmap(void *self, const mr_segment *segment, const mr_block *stretch
 
 static uint64_t device_ns(const model *m, const mr_op *op, const mr_work *work)
 {
-    const bool measured = m->trace->has & MR_HAS_TIMES;
+    const bool added = op->moves || op->engine != MR_ENGINE_compute;
     if (op->ns) return op->ns;
-    return measured && op->engine == MR_ENGINE_compute ? 0 : mr_device_ns(m->device, work);
+    return m->trace->has & MR_HAS_TIMES && !added ? 0 : mr_device_ns(m->device, work);
 }
 
 static mr_status exec(void *self, mr_ctx *ctx, uint32_t o, const mr_block *where)
