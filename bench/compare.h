@@ -27,6 +27,15 @@ void mr_compare(mr_ctx *ctx, mr_comparison *comparison, uint32_t jobs);
 void mr_cell_compute(const mr_scene *scene, mr_cell *cell, bool fit, mr_watch *watch,
                      uint32_t part);
 
+/* Published steps on a device that no figure of it was chosen by, and how far off the model's time
+ * of them is, in percent. */
+typedef struct mr_checked {
+    uint32_t n;
+    double low, high;
+} mr_checked;
+
+mr_checked mr_times_checked(mr_ctx *ctx, const char *device);
+
 /* `format` is table, md, csv or json. */
 void mr_report_comparison(mr_ctx *ctx, const mr_comparison *comparison, const char *format,
                           mr_sink *sink);

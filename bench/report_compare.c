@@ -135,18 +135,39 @@ static void put_title(mr_ctx *ctx, const mr_comparison *c, uint32_t device, mr_s
     mr_sink_print(sink, "\n\n");
 }
 
-static void put_definitions(const mr_comparison *c, const layout *l, mr_sink *sink)
+static bool is_modelled(const mr_trace *trace)
+{
+    return trace->ops.n && !(trace->has & MR_HAS_TIMES);
+}
+
+/* A prediction says how good it is. */
+static void put_error(mr_ctx *ctx, const mr_scene *scene, mr_sink *sink)
+{
+    const mr_checked checked = mr_times_checked(ctx, scene->device.name);
+    if (!scene->trace.ops.n) return;
+    mr_sink_print(sink, "Times are ");
+    if (!is_modelled(&scene->trace))
+        mr_sink_print(sink, "made of what the recording measured.\n");
+    else if (!checked.n) mr_sink_print(sink, "modelled, unchecked on this device.\n");
+    else
+        mr_sink_print(sink, "modelled; of %s published for this device the throughput is %+.0f "
+                            "to %+.0f %% off.\n",
+                      mr_show_count(ctx, checked.n, "step", "steps"), checked.low, checked.high);
+}
+
+static void put_definitions(mr_ctx *ctx, const mr_comparison *c, const layout *l, mr_sink *sink)
 {
     for (uint32_t i = 0; i < l->metrics.n; i++)
         mr_sink_print(sink, "%-15s %s\n", l->metrics.at[i]->name, l->metrics.at[i]->help);
     if (c->fit)
         mr_sink_print(sink, "%-15s smallest memory for the process on which it passes\n",
                       "fits in");
+    put_error(ctx, c->scene, sink);
     if (c->scene->device_assumed)
         mr_sink_print(sink,
                       "The context and the cost of device calls%s are those of %s; --device "
                       "chooses another.\n",
-                      c->scene->trace.ops.n ? " and ops" : "", c->scene->device.name);
+                      is_modelled(&c->scene->trace) ? " and ops" : "", c->scene->device.name);
 }
 
 static void put_tables(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_sink *sink)
@@ -161,7 +182,7 @@ static void put_tables(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_si
     }
     if (markdown || !c->scene->cuda_device_count) return;
     mr_sink_print(sink, "\n");
-    put_definitions(c, &l, sink);
+    put_definitions(ctx, c, &l, sink);
 }
 
 /* ---- CSV and JSON ------------------------------------------------------------------------ */

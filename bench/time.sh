@@ -5,7 +5,7 @@
 # where they are missing.
 #
 #     ops     sums of op durations, in ms; error of the sum, median error of an op
-#     steps   samples a second of whole steps, by `memreuse compare` with PyTorch's allocator
+#     steps   samples a second of whole steps (bench/time_steps.sh)
 #
 # `fit` marks what an efficiency of devices.csv was chosen by (keys E of devices.md), `check`
 # what no figure of that device was chosen by.
@@ -37,29 +37,13 @@ ops() # USED DEVICE TRACE...
     done
 }
 
-step() # WHAT DEVICE TF32 MEASURED USED SOURCE
-{
-    file=$1
-    [ -e "$file" ] || file=$tmp/$1
-    name=$(basename "$1" | sed 's/\.csv.*//')
-    $build/memreuse compare "$file" pytorch -d "$2" --tf32 "$3" -c 1TiB -f csv | awk -F, \
-        -v name="$name" -v device="$2" -v measured="$4" -v used="$5" -v source="$6" '
-        NR == 1 {for (i = 1; i <= NF; i++) if ($i == "throughput") column = i}
-        NR == 2 {error = 100 * ($column / measured - 1)
-                 printf "steps,%s,%s,all,1,%s,%s,%.2f,%+.1f,,%s\n", name, device, used, measured,
-                     $column, error, source}'
-}
-
 {
     echo "kind,what,device,part,n,used,measured,predicted,error_percent,median_error_percent," \
         "source" | tr -d ' '
     ops fit v100-32 v100-resnet50
     ops check titan-v titanv-unet-6 titanv-resnet32-56 titanv-transformer-10 titanv-treelstm-6
     ops fit h100 products-bfloat16 products-float32
-    tail -n +2 bench/time_published.csv \
-        | while IFS=, read -r what device tf32 measured used source; do
-            step "$what" "$device" "$tf32" "$measured" "$used" "$source"
-        done
+    bench/time_steps.sh $build/memreuse "$tmp"
 } >"$tmp/time.csv"
 mkdir -p bench/results
 cp "$tmp/time.csv" $results
