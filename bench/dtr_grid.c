@@ -1,10 +1,14 @@
 /* dtr_grid -- runs operator traces under budgets with the heuristics of the DTR paper.
  *
- *     dtr_grid [-d ignore|eager|banish] [-h HEURISTIC,...] [-r RATIO,...] TRACE...
+ *     dtr_grid [-d ignore|eager] [-h HEURISTIC,...] [-r RATIO,...] [-t TRIES] [-a 1] TRACE...
  *
  * A row for each run, with the columns of simrd's results: budgets are parts of the peak without a
  * budget, recomputing is limited to the time of the step, and a series ends at its first "out of
- * memory".  Seconds are of processor time.
+ * memory" (-a 1: it goes on).  Seconds are of processor time.
+ *
+ * With -t there are two more series: "best", the best of all heuristics and of so many variations,
+ * and "bound", what no plan can beat: the time that must be computed again, and as the peak the
+ * bytes that the step needs at least.
  */
 #include "dtr.h"
 #include "format.h"
@@ -22,6 +26,8 @@ typedef struct grid {
     double ratios[MOST];
     size_t names_n, ratios_n;
     dtr_dealloc dealloc;
+    long tries; /* -1: none */
+    bool goes_on;
 } grid;
 
 static double now(void)
@@ -44,25 +50,54 @@ static const char *short_name(mr_ctx *ctx, const char *path)
     return mr_strndup(ctx, base, strcspn(base, "."));
 }
 
+static dtr_options options_of(const dtr_program *program, const grid *g, double ratio)
+{
+    return (dtr_options){.budget = (uint64_t)(ratio * (double)dtr_live_peak(program)),
+                         .limit = dtr_compute_ns(program),
+                         .dealloc = g->dealloc,
+                         .seed = 1};
+}
+
+static void print_row(const char *log, const char *plan, double ratio, uint64_t budget,
+                      const dtr_report *r, double seconds)
+{
+    static const char *const results[] = {"pass", "oom", "thrash"};
+    printf("%s,%s,%g,%" PRIu64 ",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.4f\n", log,
+           plan, ratio, budget, results[r->result], r->clock, r->remat, r->peak, r->evaluations,
+           seconds);
+}
+
 static dtr_result run(const dtr_program *program, const grid *g, const dtr_name *name,
                       double ratio, const char *log)
 {
-    static const char *const results[] = {"pass", "oom", "thrash"};
-    const dtr_options options = {
-        .budget = (uint64_t)(ratio * (double)dtr_live_peak(program)),
-        .limit = dtr_compute_ns(program),
-        .heuristic = name->heuristic,
-        .dealloc = g->dealloc,
-    };
+    dtr_options options = options_of(program, g, ratio);
+    options.heuristic = name->heuristic;
     mr_ctx ctx = {0};
     dtr_report report;
     const double start = now();
     dtr_run_program(&ctx, program, &options, false, &report);
-    printf("%s,%s,%g,%" PRIu64 ",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.4f\n", log,
-           name->simrd, ratio, options.budget, results[report.result], report.clock,
-           report.remat, report.peak, report.evaluations, now() - start);
+    print_row(log, name->simrd, ratio, options.budget, &report, now() - start);
     mr_ctx_clear(&ctx);
     return report.result;
+}
+
+static void run_best(const dtr_program *program, const grid *g, double ratio, const char *log)
+{
+    const dtr_options options = options_of(program, g, ratio);
+    mr_ctx ctx = {0};
+    dtr_report report;
+    dtr_bound bound;
+    double start = now();
+    dtr_search(&ctx, program, &options, (uint32_t)g->tries, &report);
+    print_row(log, "best", ratio, options.budget, &report, now() - start);
+    start = now();
+    dtr_find_bound(&ctx, program, options.budget, &bound);
+    report = (dtr_report){.result = bound.bytes > options.budget ? DTR_OOM : DTR_PASS,
+                          .clock = 1 + dtr_compute_ns(program) + bound.remat,
+                          .remat = bound.remat,
+                          .peak = bound.bytes};
+    print_row(log, "bound", ratio, options.budget, &report, now() - start);
+    mr_ctx_clear(&ctx);
 }
 
 static void run_all(const grid *g, const char *path)
@@ -75,8 +110,11 @@ static void run_all(const grid *g, const char *path)
         stop("", ctx.failure.text);
     for (size_t n = 0; n < g->names_n; n++)
         for (size_t r = 0; r < g->ratios_n; r++)
-            if (run(&program, g, g->names[n], g->ratios[r], short_name(&ctx, path)) == DTR_OOM)
+            if (run(&program, g, g->names[n], g->ratios[r], short_name(&ctx, path)) == DTR_OOM
+                && !g->goes_on)
                 break;
+    for (size_t r = 0; g->tries >= 0 && r < g->ratios_n; r++)
+        run_best(&program, g, g->ratios[r], short_name(&ctx, path));
     mr_ctx_clear(&ctx);
 }
 
@@ -99,7 +137,7 @@ static void set_ratios(grid *g, char *text)
 
 static void set_dealloc(grid *g, const char *text)
 {
-    static const char *const words[] = {"ignore", "eager", "banish"};
+    static const char *const words[] = {"ignore", "eager"};
     for (size_t i = 0; i < MR_COUNT(words); i++)
         if (!strcmp(words[i], text)) {
             g->dealloc = (dtr_dealloc)i;
@@ -112,7 +150,7 @@ int main(int argc, char **argv)
 {
     char names[] = "dtr,dtr-eq,local,msps,lru,size,random";
     char ratios[] = "1.0,0.9,0.8,0.7,0.6,0.5,0.4,0.3,0.2,0.1";
-    grid g = {.dealloc = DTR_EAGER};
+    grid g = {.dealloc = DTR_EAGER, .tries = -1};
     set_names(&g, names);
     set_ratios(&g, ratios);
     int i = 1;
@@ -120,6 +158,8 @@ int main(int argc, char **argv)
         if (argv[i][1] == 'd') set_dealloc(&g, argv[i + 1]);
         else if (argv[i][1] == 'h') set_names(&g, argv[i + 1]);
         else if (argv[i][1] == 'r') set_ratios(&g, argv[i + 1]);
+        else if (argv[i][1] == 't') g.tries = strtol(argv[i + 1], NULL, 10);
+        else if (argv[i][1] == 'a') g.goes_on = argv[i + 1][0] == '1';
         else stop("no option: ", argv[i]);
     }
     if (i == argc) stop("expected a trace", "");

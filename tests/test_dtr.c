@@ -63,7 +63,7 @@ static bool agrees(const log_file *log, const cell *c)
     dtr_report r;
     if (!name) return false;
     const dtr_options options = {c->budget, dtr_compute_ns(&log->program), name->heuristic,
-                                 DTR_EAGER, 0};
+                                 DTR_EAGER, 0, NULL};
     dtr_run_program(&ctx, &log->program, &options, false, &r);
     mr_ctx_clear(&ctx);
     return (uint64_t)(c->ratio * (double)dtr_live_peak(&log->program)) == c->budget
@@ -172,7 +172,7 @@ static dtr_report run_text(mr_ctx *ctx, const char *text, uint64_t budget, const
         return report;
     }
     remove("test_dtr.log");
-    const dtr_options o = {budget, UINT64_MAX, dtr_find_name(name)->heuristic, DTR_EAGER, 0};
+    const dtr_options o = {budget, UINT64_MAX, dtr_find_name(name)->heuristic, DTR_EAGER, 0, NULL};
     dtr_run_program(ctx, program, &o, true, &report);
     return report;
 }
@@ -302,6 +302,58 @@ TEST(so_are_runs_of_real_logs)
     }
 }
 
+/* ---- looking ahead ----------------------------------------------------------------------- */
+
+/* Nobody is below the bound, and the best is no worse than any heuristic. */
+static void check_best(const dtr_program *program, double ratio)
+{
+    mr_ctx ctx = {0};
+    dtr_report best, again;
+    dtr_bound bound;
+    dtr_options o = {.budget = (uint64_t)(ratio * (double)dtr_live_peak(program)),
+                     .limit = dtr_compute_ns(program),
+                     .dealloc = DTR_EAGER,
+                     .seed = 1};
+    CHECK(dtr_search(&ctx, program, &o, 40, &best));
+    dtr_search(&ctx, program, &o, 40, &again);
+    CHECK_EQ(best.remat, again.remat);
+    CHECK(best.peak <= o.budget);
+    dtr_find_bound(&ctx, program, o.budget, &bound);
+    CHECK(bound.bytes <= o.budget);
+    CHECK(bound.remat <= best.remat);
+    for (uint32_t i = 0; i < dtr_names_n; i++) {
+        dtr_report r;
+        o.heuristic = dtr_names[i].heuristic;
+        dtr_run_program(&ctx, program, &o, false, &r);
+        if (r.result) continue;
+        CHECK(bound.remat <= r.remat);
+        if (o.heuristic.rule != DTR_DRAWN) CHECK(best.remat <= r.remat);
+    }
+    mr_ctx_clear(&ctx);
+}
+
+TEST(the_best_is_between_the_bound_and_every_heuristic)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace;
+    for (int change = 0; change < 2; change++) {
+        dtr_program program;
+        CHECK_EQ(mr_recording_read(&ctx, TRACES "/models/resnet50-b64-i224.csv.gz", NULL, &trace),
+                 MR_OK);
+        CHECK_EQ(dtr_program_make(&ctx, &trace, (dtr_change)change, &program), MR_OK);
+        check_best(&program, 0.9);
+        check_best(&program, 0.6);
+    }
+    log_file log = {0};
+    open_log(&log, "unet-6");
+    if (log.there) {
+        check_best(&log.program, 0.8);
+        check_best(&log.program, 0.4);
+    }
+    mr_ctx_clear(&log.ctx);
+    mr_ctx_clear(&ctx);
+}
+
 /* A recurrent net makes what waits as deep as the step is long: x1 = f(x0), x2 = f(x1) ..., and the
  * last op reads what went long ago. */
 static void make_deep(mr_ctx *ctx, uint32_t n, mr_trace *t)
@@ -333,7 +385,7 @@ TEST(a_million_tensors_may_wait_for_one_another)
     make_deep(&ctx, N, &t);
     CHECK_EQ(mr_trace_check(&ctx, &t), MR_OK);
     CHECK_EQ(dtr_program_make(&ctx, &t, DTR_COPIES, &program), MR_OK);
-    const dtr_options o = {3, N, dtr_find_name("lru")->heuristic, DTR_EAGER, 0};
+    const dtr_options o = {3, N, dtr_find_name("lru")->heuristic, DTR_EAGER, 0, NULL};
     dtr_run_program(&ctx, &program, &o, false, &report);
     CHECK_EQ(report.result, DTR_PASS);
     CHECK_EQ(report.remat, N - 9);

@@ -2,20 +2,21 @@
  *
  * The step runs as it was recorded, under a budget.  Before an op whose outputs do not fit, storages
  * are evicted, the one with the least score first; before an op that reads what is gone, the ops that
- * made it run again.  What is decided never looks ahead, so a framework could do the same while it
- * trains.
+ * made it run again.  What the paper's heuristics decide never looks ahead, so a framework could do
+ * the same while it trains.  heuristic=best knows the recording: it tries them all, others that know
+ * who reads next, and then variations of the best, and says how far it is from what no plan can beat.
  *
  * Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021.
  */
 #include "dtr.h"
 #include "strategy.h"
 
-#include <string.h>
+#include <inttypes.h>
 
 typedef struct settings {
     uint64_t budget;
     double ratio, limit;
-    uint64_t heuristic, dealloc, seed;
+    uint64_t heuristic, tries, dealloc, seed;
 } settings;
 
 static const mr_param params_table[] = {
@@ -23,17 +24,57 @@ static const mr_param params_table[] = {
     MR_PARAM_REAL(settings, ratio, "0.5", 0.01, 1, "that part, when no budget is given"),
     MR_PARAM_CHOICE(settings, heuristic,
                     "dtr|dtr-eq|local|msps|lru|size|random|dtr-size|dtr-stale|dtr-cost|eq-size"
-                    "|eq-stale|eq-cost|local-size|local-stale|local-cost|size-stale|stale",
+                    "|eq-stale|eq-cost|local-size|local-stale|local-cost|size-stale|stale|best",
                     "dtr", "which score decides who is evicted"),
+    MR_PARAM_INT(settings, tries, "300", 0, 1e9, "variations that heuristic=best tries"),
     MR_PARAM_CHOICE(settings, dealloc, "ignore|eager", "eager",
                     "what becomes of a tensor that the program lets go"),
     MR_PARAM_REAL(settings, limit, "1", 0, 1000, "recomputing that is too much, in steps"),
-    MR_PARAM_INT(settings, seed, "1", 0, 1e9, "of heuristic=random"),
+    MR_PARAM_INT(settings, seed, "1", 0, 1e9, "of heuristic=random and best"),
     {0},
 };
 
-static const char *const results[] = {"passes", "is out of memory",
-                                      "computes more again than the limit allows"};
+static dtr_options read_options(const settings *s, const dtr_program *program)
+{
+    dtr_options o = {
+        .budget = s->budget ? s->budget : (uint64_t)(s->ratio * (double)dtr_live_peak(program)),
+        .limit = (uint64_t)(s->limit * (double)dtr_compute_ns(program)),
+        .dealloc = (dtr_dealloc)s->dealloc,
+        .seed = s->seed,
+    };
+    if (s->heuristic < dtr_names_n) o.heuristic = dtr_names[s->heuristic].heuristic;
+    return o;
+}
+
+static mr_status refuse(mr_ctx *ctx, const dtr_program *program, const dtr_options *options,
+                        dtr_result result)
+{
+    static const char *const results[] = {"passes", "is out of memory",
+                                          "computes more again than the limit allows"};
+    dtr_bound bound;
+    dtr_find_bound(ctx, program, options->budget, &bound);
+    return mr_fail(ctx, MR_EUNSUPPORTED,
+                   "under a budget of %s '%s' %s, expected a larger budget: without one it takes"
+                   " %s, and no plan can do with less than %s",
+                   mr_print_size(ctx, options->budget), program->trace->name, results[result],
+                   mr_print_size(ctx, dtr_live_peak(program)), mr_print_size(ctx, bound.bytes));
+}
+
+static void remark(mr_ctx *ctx, const dtr_program *program, const dtr_options *options,
+                   const dtr_report *report, mr_trace *out)
+{
+    const double compute = (double)dtr_compute_ns(program);
+    dtr_bound bound;
+    dtr_find_bound(ctx, program, options->budget, &bound);
+    MR_PUSH(ctx, &out->remarks,
+            mr_printf(ctx,
+                      "under a budget of %s, %" PRIu64 " evictions and %" PRIu64 " ops run again,"
+                      " which is %.2f%% more time; no plan can do with less than %.2f%%, nor"
+                      " with less than %s",
+                      mr_print_size(ctx, options->budget), report->evictions, report->remats,
+                      100 * (double)report->remat / compute, 100 * (double)bound.remat / compute,
+                      mr_print_size(ctx, bound.bytes)));
+}
 
 static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr_trace *out)
 {
@@ -41,22 +82,13 @@ static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr
     dtr_program program;
     dtr_report report;
     MR_TRY(dtr_program_make(ctx, in, DTR_IN_PLACE, &program));
-    const uint64_t peak = dtr_live_peak(&program), compute = dtr_compute_ns(&program);
-    const dtr_options options = {
-        .budget = s->budget ? s->budget : (uint64_t)(s->ratio * (double)peak),
-        .limit = (uint64_t)(s->limit * (double)compute),
-        .heuristic = dtr_names[s->heuristic].heuristic,
-        .dealloc = (dtr_dealloc)s->dealloc,
-        .seed = s->seed,
-    };
-    dtr_run_program(ctx, &program, &options, true, &report);
-    if (report.result)
-        return mr_fail(ctx, MR_EUNSUPPORTED,
-                       "under a budget of %s '%s' %s, expected a larger budget (without one it"
-                       " takes %s)",
-                       mr_print_size(ctx, options.budget), in->name, results[report.result],
-                       mr_print_size(ctx, peak));
-    return dtr_write(ctx, &program, &report, out);
+    const dtr_options options = read_options(s, &program);
+    if (s->heuristic < dtr_names_n) dtr_run_program(ctx, &program, &options, true, &report);
+    else dtr_search(ctx, &program, &options, (uint32_t)s->tries, &report);
+    if (report.result) return refuse(ctx, &program, &options, report.result);
+    MR_TRY(dtr_write(ctx, &program, &report, out));
+    remark(ctx, &program, &options, &report, out);
+    return MR_OK;
 }
 
 const mr_strategy mr_strategy_dtr = {

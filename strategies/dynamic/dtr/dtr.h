@@ -25,10 +25,11 @@ typedef struct dtr_storage {
     uint32_t of;       /* storage of the trace */
     uint32_t op;       /* that makes it */
     bool constant;     /* never evicted */
+    bool kept;         /* must be there at the end */
     mr_ids tensors;    /* as they come to be */
     /* Without constants, each storage once, as the ops that tie them come to be. */
     mr_ids parents, children;
-    mr_ids readers; /* of a constant: ops */
+    mr_ids readers; /* ops, ascending */
 } dtr_storage;
 
 typedef struct dtr_tie {
@@ -40,6 +41,7 @@ typedef struct dtr_op {
     uint64_t bytes;     /* of its fresh outputs */
     uint64_t workspace; /* beside them, while it runs */
     uint32_t of;        /* op of the trace; MR_NONE for what is there before it */
+    uint32_t kind;      /* the same for ops of one name */
     bool constant;
     mr_ids in, out;     /* tensors */
     mr_ids takes;       /* storages whose memory its outputs take over */
@@ -98,6 +100,7 @@ typedef struct dtr_heuristic {
     enum { DTR_SCORED, DTR_OLDEST, DTR_DRAWN } rule;
     dtr_cost cost;
     bool size, stale; /* divided by them */
+    bool ahead;       /* divided by the time to the next reader, which only a recording knows */
 } dtr_heuristic;
 
 /* The heuristics by name, and by the name of simrd's class. */
@@ -118,7 +121,6 @@ double dtr_quotient(int64_t n, uint64_t size, uint64_t stale);
 typedef enum dtr_dealloc {
     DTR_IGNORE, /* a released storage stays until it is evicted */
     DTR_EAGER,  /* it is evicted at once, and may be computed again */
-    DTR_BANISH, /* it is gone for good as soon as nothing evicted needs it */
 } dtr_dealloc;
 
 typedef struct dtr_options {
@@ -127,6 +129,7 @@ typedef struct dtr_options {
     dtr_heuristic heuristic;
     dtr_dealloc dealloc;
     uint64_t seed;
+    const float *weights; /* by storage, scores are multiplied by them; NULL: by 1 */
 } dtr_options;
 
 typedef enum dtr_result { DTR_PASS, DTR_OOM, DTR_THRASH } dtr_result;
@@ -154,12 +157,31 @@ typedef struct dtr_report {
     uint64_t peak;        /* bytes */
     uint64_t evaluations; /* of scores */
     uint64_t evictions, remats;
+    uint32_t steps;       /* how many of the program were done */
     MR_VEC(dtr_deed) deeds;
 } dtr_report;
 
 /* Deeds are written down if `deeds` is true. */
 void dtr_run_program(mr_ctx *ctx, const dtr_program *program, const dtr_options *options,
                      bool deeds, dtr_report *out);
+
+/* ---- looking ahead ------------------------------------------------------------------------ */
+
+/* The best of many runs: with all heuristics, then with weights that are changed a little from the
+ * best run so far, `tries` times.  False when none passed; then `out` is the one that got furthest. */
+bool dtr_search(mr_ctx *ctx, const dtr_program *program, const dtr_options *options,
+                uint32_t tries, dtr_report *out);
+
+/* What no plan can beat, online or offline. */
+typedef struct dtr_bound {
+    uint64_t bytes; /* largest sum that one op needs at once, with all constants */
+    uint32_t bytes_op; /* the op of the program; MR_NONE: what is kept at the end */
+    uint64_t remat; /* ns that must be computed again under the budget */
+    uint32_t remat_op; /* op during which so much has to be away; MR_NONE */
+    bool *away;        /* by storage: those that would be cheapest to do without then */
+} dtr_bound;
+
+void dtr_find_bound(mr_ctx *ctx, const dtr_program *program, uint64_t budget, dtr_bound *out);
 
 /* Writes a run that passed down as a trace.  The program must change in place. */
 mr_status dtr_write(mr_ctx *ctx, const dtr_program *program, const dtr_report *report,

@@ -29,6 +29,7 @@ typedef struct dtr_state { /* of a storage */
     uint32_t parents_n, children_n, tensors_n; /* so far */
     uint32_t node;       /* of its class while evicted; MR_NONE */
     uint32_t seen;       /* by which search */
+    uint32_t reader;     /* index of the next one, as far as that was asked for */
     bool present, pinned, pooled;
     bool grown;    /* got one more op while it was away */
     bool released; /* nothing refers to it any more */
@@ -56,6 +57,8 @@ typedef struct dtr_run {
     MR_VEC(uint32_t) fresh; /* storages that the op of the moment brought back */
     uint64_t random;
     uint32_t step;
+    uint32_t op; /* the last one that ran for the first time, or is about to */
+    uint64_t *begins; /* by op: ns of all before it; NULL when nobody looks ahead */
     /* regions: of children and of parents, by storage */
     dtr_region *below, *above;
     MR_VEC(uint32_t) stack, found, edge;

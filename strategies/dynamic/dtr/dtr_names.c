@@ -7,16 +7,16 @@
 
 #include <string.h>
 
-#define SCORE(cost, size, stale) {DTR_SCORED, cost, size, stale}
+#define SCORE(cost, size, stale) {DTR_SCORED, cost, size, stale, false}
 
 const dtr_name dtr_names[] = {
     {"dtr", "DTR", SCORE(DTR_COST_REGION, true, true)},
     {"dtr-eq", "DTREqClass", SCORE(DTR_COST_CLASS, true, true)},
     {"local", "DTRLocal", SCORE(DTR_COST_LOCAL, true, true)},
     {"msps", "MSPS", SCORE(DTR_COST_ANCESTORS, true, false)},
-    {"lru", "LRU", {DTR_OLDEST, DTR_COST_NONE, false, false}},
+    {"lru", "LRU", {DTR_OLDEST, DTR_COST_NONE, false, false, false}},
     {"size", "LargestStorage", SCORE(DTR_COST_NONE, true, false)},
-    {"random", "RandomStorage", {DTR_DRAWN, DTR_COST_NONE, false, false}},
+    {"random", "RandomStorage", {DTR_DRAWN, DTR_COST_NONE, false, false, false}},
     {"dtr-size", "AbESize", SCORE(DTR_COST_REGION, true, false)},
     {"dtr-stale", "AbEStale", SCORE(DTR_COST_REGION, false, true)},
     {"dtr-cost", "AbE", SCORE(DTR_COST_REGION, false, false)},

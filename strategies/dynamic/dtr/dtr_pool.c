@@ -62,11 +62,43 @@ static int64_t cost_of(dtr_run *run, uint32_t storage, dtr_cost cost)
 /* Of two scores that differ by more than rounding can, the larger need not be known exactly. */
 #define ROUNDING 0x1p-48
 
+/* The next op of the program that reads the storage; one behind the last where there is none. */
+static uint32_t next_reader(dtr_run *run, uint32_t storage)
+{
+    const mr_ids readers = run->program->storages.at[storage].readers;
+    uint32_t *next = &run->states[storage].reader;
+    while (*next < readers.n && readers.at[*next] <= run->op) ++*next;
+    return *next < readers.n ? readers.at[*next] : run->program->ops.n;
+}
+
+/* What nobody reads any more, and what is only worth something for computing others again. */
+#define UNREAD 0.001
+
+/* A score that need not be simrd's. */
+static double free_score(dtr_run *run, uint32_t storage)
+{
+    const dtr_heuristic *h = &run->options->heuristic;
+    const dtr_state *s = &run->states[storage];
+    double divisor = 1;
+    if (h->size) divisor *= (double)run->program->storages.at[storage].bytes;
+    if (h->stale) divisor *= (double)(run->report->clock - s->accessed);
+    if (divisor <= 0) return INFINITY;
+    const uint32_t next = next_reader(run, storage);
+    if (h->ahead) divisor *= (double)(run->begins[next] - run->begins[run->op] + 1);
+    double score = h->rule == DTR_OLDEST ? (double)s->accessed
+                                         : (double)cost_of(run, storage, h->cost);
+    score /= divisor;
+    if (next == run->program->ops.n && !run->program->storages.at[storage].kept) score *= UNREAD;
+    if (run->options->weights) score *= (double)run->options->weights[storage];
+    return score;
+}
+
 /* The score, or something above `best` when it is. */
 static double score_of(dtr_run *run, uint32_t storage, double best)
 {
     const dtr_heuristic *h = &run->options->heuristic;
     const dtr_state *s = &run->states[storage];
+    if (run->begins) return free_score(run, storage);
     if (h->rule == DTR_OLDEST) return (double)s->accessed;
     const uint64_t size = h->size ? run->program->storages.at[storage].bytes : 1;
     const uint64_t stale = h->stale ? run->report->clock - s->accessed : 1;

@@ -6,6 +6,7 @@
  * the memory of the old one; only constants are really changed.
  */
 #include "dtr.h"
+#include "names.h"
 
 #include <string.h>
 
@@ -20,6 +21,7 @@ typedef struct maker {
     uint32_t *first, *next; /* of the tensors that end with an event: the first; the next */
     uint32_t *in_storage, *next_in; /* tensors of a storage of the trace: the first; the next */
     bool *ended;
+    mr_names kinds;
     MR_VEC(uint32_t) references; /* by storage of the program */
 } maker;
 
@@ -159,6 +161,7 @@ static uint32_t new_op(maker *m, uint32_t of)
         const mr_op *from = &m->trace->ops.at[of];
         op.ns = duration(m->trace, from);
         op.workspace = from->workspace;
+        op.kind = mr_names_add(m->ctx, &m->kinds, from->name, strlen(from->name));
         op.constant = !strcmp(from->name, "constant") && !from->in.n;
     }
     MR_PUSH(m->ctx, &m->out->ops, op);
@@ -333,7 +336,8 @@ static void run(maker *m, uint32_t of)
         const uint32_t t = find_version(m, op->in.at[i]);
         dtr_storage *s = &m->out->storages.at[m->out->tensors.at[t].storage];
         append(m->ctx, &m->out->ops.at[o].in, t);
-        if (s->constant) append(m->ctx, &s->readers, o);
+        if (!s->readers.n || s->readers.at[s->readers.n - 1] != o)
+            append(m->ctx, &s->readers, o);
     }
     for (uint32_t i = 0; i < op->out.n; i++)
         if (!changes_storage(m, op, m->trace->tensors.at[op->out.at[i]].storage))
@@ -380,6 +384,8 @@ static void keep(maker *m)
     for (uint32_t s = 0; m->out->change == DTR_IN_PLACE && s < t->storages.n; s++)
         if (t->storages.at[s].after && m->current[s] != MR_NONE)
             MR_PUSH(m->ctx, &m->out->kept, m->current[s]);
+    for (uint32_t i = 0; i < m->out->kept.n; i++)
+        m->out->storages.at[m->out->tensors.at[m->out->kept.at[i]].storage].kept = true;
 }
 
 mr_status dtr_program_make(mr_ctx *ctx, const mr_trace *trace, dtr_change change,

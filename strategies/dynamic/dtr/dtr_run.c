@@ -145,6 +145,7 @@ static dtr_result run_op(dtr_run *run, uint32_t o)
 {
     const dtr_program *p = run->program;
     const dtr_op *op = &p->ops.at[o];
+    run->op = o;
     const dtr_result spoilt = dtr_protect(run, op->spoils, o);
     if (spoilt) return spoilt;
     for (uint32_t i = 0; i < op->out.n; i++) {
@@ -211,6 +212,14 @@ static dtr_result do_step(dtr_run *run, const dtr_step *step)
     return result;
 }
 
+static void add_up_times(dtr_run *run)
+{
+    const dtr_program *p = run->program;
+    run->begins = MR_NEW_N(run->ctx, uint64_t, p->ops.n + 1);
+    for (uint32_t o = 0; o < p->ops.n; o++)
+        run->begins[o + 1] = run->begins[o] + p->ops.at[o].ns;
+}
+
 void dtr_run_program(mr_ctx *ctx, const dtr_program *program, const dtr_options *options,
                      bool deeds, dtr_report *out)
 {
@@ -227,8 +236,10 @@ void dtr_run_program(mr_ctx *ctx, const dtr_program *program, const dtr_options 
                      .random = options->seed};
     *out = (dtr_report){.clock = 1};
     if (has_regions(run)) dtr_regions_begin(run);
+    if (options->weights || options->heuristic.ahead) add_up_times(run);
     for (; !out->result && run->step < program->steps.n; run->step++)
         out->result = do_step(run, &program->steps.at[run->step]);
+    out->steps = run->step;
     for (uint32_t i = 0; !out->result && i < program->kept.n; i++) {
         const uint32_t t = program->kept.at[i];
         if (!run->defined[t])
