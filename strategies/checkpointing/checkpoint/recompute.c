@@ -41,6 +41,12 @@ static uint32_t storage_of(const writer *w, uint32_t tensor)
     return w->r.in->tensors.at[tensor].storage;
 }
 
+/* What an op makes, and behind that what it changes. */
+static uint32_t result(const mr_op *op, uint32_t i)
+{
+    return i < op->out.n ? op->out.at[i] : op->mutates.at[i - op->out.n];
+}
+
 static bool is_saved(const mr_op *op, uint32_t tensor)
 {
     for (uint32_t i = 0; i < op->saved.n; i++)
@@ -66,9 +72,11 @@ static void drop_all_again(writer *w, uint32_t region)
     const mr_op *unsaved = look->unsaved == MR_NONE ? NULL : &w->r.in->ops.at[look->unsaved];
     for (uint32_t e = w->l->regions.at[region].begin; e < look->stop; e++) {
         if (event_at(w, e)->kind != MR_RUN) continue;
-        const mr_ids made = w->r.in->ops.at[event_at(w, e)->id].out;
-        for (uint32_t i = 0; i < made.n; i++)
-            if (!unsaved || !is_saved(unsaved, made.at[i])) drop_again(w, made.at[i], region);
+        const mr_op *op = &w->r.in->ops.at[event_at(w, e)->id];
+        for (uint32_t i = 0; i < op->out.n + op->mutates.n; i++) {
+            const uint32_t t = result(op, i);
+            if (!unsaved || !is_saved(unsaved, t)) drop_again(w, t, region);
+        }
     }
 }
 
@@ -100,10 +108,10 @@ static void drop_results(writer *w, uint32_t region)
     const looked_region *look = &w->l->look[region];
     for (uint32_t e = w->l->regions.at[region].begin; e < look->stop; e++) {
         if (event_at(w, e)->kind != MR_RUN) continue;
-        const mr_ids made = w->r.in->ops.at[event_at(w, e)->id].out;
-        for (uint32_t i = 0; i < made.n; i++)
-            if (w->l->born_in[storage_of(w, made.at[i])] == region)
-                mr_rewrite_drop(&w->r, &w->again, made.at[i]);
+        const mr_op *op = &w->r.in->ops.at[event_at(w, e)->id];
+        for (uint32_t i = 0; i < op->out.n + op->mutates.n; i++)
+            if (w->l->born_in[storage_of(w, result(op, i))] == region)
+                mr_rewrite_drop(&w->r, &w->again, result(op, i));
     }
     for (uint32_t i = 0; i < look->gradients.n; i++)
         mr_rewrite_drop(&w->r, NULL, look->gradients.at[i]);

@@ -12,6 +12,7 @@ typedef struct looker {
     bool *summed;         /* by op: the last ops of its gradient are sums by the engine */
     uint32_t open;        /* region of the last gradient, as long as only the engine goes on */
     uint32_t *seen;       /* by storage: the region that noted it last */
+    uint32_t *last_read;  /* by storage: event */
     uint32_t *dropped;    /* by tensor: event of its drop, MR_NONE */
     looked *l;
 } looker;
@@ -159,6 +160,7 @@ static void look_at_run(looker *k, uint32_t e)
     const uint32_t region = k->l->region_of[o], gradient = region_of_gradient(k, op);
     if (region != MR_NONE) look_at_inputs(k, region, op);
     look_at_outputs(k, op, region, gradient);
+    for (uint32_t i = 0; i < op->in.n; i++) k->last_read[storage_of(k, op->in.at[i])] = e;
     if (gradient != MR_NONE) look_at_backward(k, e, op, gradient);
     if (gradient != MR_NONE && k->reentrant) look_at_gradients(k, op, gradient);
     if (op->of != MR_NONE) k->open = gradient;
@@ -197,6 +199,7 @@ static void look_for_drops(looker *k)
             while (region < k->l->regions.n && k->l->regions.at[region].end <= e)
                 next_run[region++] = e;
         if (event.kind != MR_DROP) continue;
+        k->dropped[event.id] = e;
         const uint32_t s = storage_of(k, event.id), born = k->l->born_in[s];
         if (born == MR_NONE || k->l->outlives[s] || e < next_run[born]) continue;
         k->l->moved_drop[e] = true;
@@ -204,19 +207,19 @@ static void look_for_drops(looker *k)
     }
 }
 
-/* Gradients are held until the region ends: drops before that are put off. */
+/* Gradients are held until the region ends: drops before that are put off.  Those that live on
+ * (a residual connection hands them down) need no help. */
 static void hold_gradients(looker *k)
 {
-    for (uint32_t e = 0; e < k->in->events.n; e++)
-        if (k->in->events.at[e].kind == MR_DROP) k->dropped[k->in->events.at[e].id] = e;
     for (uint32_t i = 0; i < k->l->regions.n; i++) {
         looked_region *look = &k->l->look[i];
         uint32_t n = 0;
         for (uint32_t j = 0; j < look->gradients.n; j++) {
-            const uint32_t e = k->dropped[look->gradients.at[j]];
+            const uint32_t t = look->gradients.at[j], e = k->dropped[t];
+            if (k->last_read[storage_of(k, t)] > look->last) continue;
             if (e != MR_NONE && e > look->last) continue;
             if (e != MR_NONE) k->l->moved_drop[e] = true;
-            look->gradients.at[n++] = look->gradients.at[j];
+            look->gradients.at[n++] = t;
         }
         look->gradients.n = n;
     }
@@ -244,6 +247,7 @@ static void begin(looker *k, const regions *list)
     k->refused = MR_NEW_N(ctx, const char *, list->n);
     k->saves = MR_NEW_N(ctx, bool, list->n);
     k->seen = none_of(ctx, k->in->storages.n);
+    k->last_read = MR_NEW_N(ctx, uint32_t, k->in->storages.n);
     k->dropped = none_of(ctx, k->in->tensors.n);
 }
 
