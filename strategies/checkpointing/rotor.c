@@ -26,6 +26,36 @@ static const mr_param params_table[] = {
     {0},
 };
 
+/* A plan may promise more than the step takes, so the table is made for more room than there
+ * is. */
+enum { MORE = 4, TRIES = 5 };
+
+/* Looks for the plan with the most room, between `room` and that, whose step still fits.
+ * `best`: time of the plan that `out` was written by, CHAIN_NEVER for none. */
+static mr_status use_up(mr_ctx *ctx, const chain_step *step, const chain_table *table,
+                        uint64_t room, uint64_t budget, uint64_t *best, mr_trace *out)
+{
+    uint64_t low = room, high = room + room / MORE;
+    for (uint32_t i = 0; i < TRIES; i++) {
+        const uint64_t middle = low + (high - low) / 2, time = chain_rotor_time(table, middle);
+        chain_actions plan = {0};
+        uint64_t peak = 0;
+        mr_trace tried;
+        const bool faster = time < *best && chain_rotor_plan(ctx, table, middle, &plan);
+        if (faster) MR_TRY(chain_step_rewrite(ctx, step, &plan, &tried));
+        if (faster) MR_TRY(step_peak(ctx, &tried, &peak));
+        if (peak > budget) {
+            high = middle;
+            continue;
+        }
+        low = middle;
+        if (!faster) continue;
+        *out = tried;
+        *best = time;
+    }
+    return MR_OK;
+}
+
 static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr_trace *out)
 {
     const settings *s = params;
@@ -35,17 +65,20 @@ static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr
     MR_TRY(step_budget(ctx, step.peak, s->budget, &budget));
     if (s->options) chain_step_add_options(ctx, &step, (uint32_t)s->options);
     const uint64_t room = chain_step_room(&step, budget);
-    const chain_table *table = chain_rotor(ctx, &step.problem, room, (uint32_t)s->slots);
+    const chain_table *table = chain_rotor(ctx, &step.problem, room + room / MORE,
+                                           (uint32_t)(s->slots + s->slots / MORE));
     chain_actions plan = {0}, greedy = {0};
-    const bool fits = chain_rotor_plan(ctx, table, room, &plan);
-    const bool greedy_fits = chain_chen_greedy(ctx, &step.problem, room, &greedy);
-    if (!fits && !greedy_fits)
-        return chain_step_too_small(ctx, &step, "rotor", budget, &greedy);
-    if (greedy_fits
-        && (!fits
-            || chain_replay(ctx, &step.problem, &greedy).time < chain_rotor_time(table, room)))
-        plan = greedy;
-    return chain_step_rewrite(ctx, &step, &plan, out);
+    uint64_t best = chain_rotor_time(table, room);
+    chain_rotor_plan(ctx, table, room, &plan);
+    if (chain_chen_greedy(ctx, &step.problem, room, &greedy)) {
+        const uint64_t time = chain_replay(ctx, &step.problem, &greedy).time;
+        if (time < best) plan = greedy;
+        if (time < best) best = time;
+    }
+    if (best < CHAIN_NEVER) MR_TRY(chain_step_rewrite(ctx, &step, &plan, out));
+    MR_TRY(use_up(ctx, &step, table, room, budget, &best, out));
+    if (best < CHAIN_NEVER) return MR_OK;
+    return chain_step_too_small(ctx, &step, "rotor", budget, &greedy);
 }
 
 const mr_strategy mr_strategy_rotor = {
