@@ -161,6 +161,7 @@ mr_status mr_args_parse(mr_ctx *ctx, const mr_command *command, int argc, char *
                      .jobs = processors(),
                      .ends = "exclusive",
                      .top = 10,
+                     .align = 1,
                      .at = "peak"};
     reader r = {ctx, command, argv, argc, 0, out};
     bool words_only = false;

@@ -33,6 +33,8 @@ typedef struct mr_args {
     const char *colour;       /* size, role, stack, stream; NULL: likewise */
     const char *by, *at;      /* info: which list, NULL: a page of all; and at which moment */
     uint64_t rows, depth;     /* info: how much of it; 0: what suits */
+    uint64_t seconds, align;  /* plan: time to search, 0 for a fixed amount of work */
+    bool minimize, fixed;     /* plan: until proven; keep offsets that a table gives */
 } mr_args;
 
 typedef enum mr_option_type {
@@ -115,7 +117,7 @@ typedef struct mr_command {
     void (*help)(mr_ctx *ctx); /* prints more to the end of its help; may be NULL */
 } mr_command;
 
-#define MR_COMMANDS(X) X(list) X(info) X(compare) X(explain) X(check) X(convert) X(plot)
+#define MR_COMMANDS(X) X(list) X(info) X(compare) X(explain) X(check) X(convert) X(plan) X(plot)
 
 #define X(name) extern const mr_command mr_command_##name;
 MR_COMMANDS(X)

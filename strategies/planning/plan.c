@@ -30,56 +30,6 @@ static const mr_param params_table[] = {
     {0},
 };
 
-/* ---- from a schedule to a problem ---------------------------------------------------- */
-
-/* The driver of online allocators says which requests come in which order, whatever a schedule
- * is made of; the clock ticks with every one. */
-typedef struct listener {
-    mr_ctx *ctx;
-    plan_problem problem;
-    uint64_t clock, align;
-} listener;
-
-static bool hear_alloc(void *self, mr_placer *placer, const mr_request *request, mr_block *out)
-{
-    listener *l = self;
-    (void)placer;
-    *out =
-        (mr_block){.segment = MR_NONE, .handle = l->problem.buffers.n, .bytes = request->bytes};
-    if (!request->bytes) return true;
-    const plan_buffer buffer = {.name = "",
-                                .lower = l->clock++,
-                                .upper = UINT64_MAX,
-                                .bytes = request->bytes,
-                                .align = l->align,
-                                .fixed = PLAN_ANYWHERE};
-    plan_add(l->ctx, &l->problem, &buffer);
-    return true;
-}
-
-static void hear_free(void *self, mr_placer *placer, const mr_block *block)
-{
-    listener *l = self;
-    (void)placer;
-    if (block->bytes) l->problem.buffers.at[block->handle].upper = l->clock++;
-}
-
-static mr_status listen(mr_ctx *ctx, const mr_schedule *in, const mr_placer *like, listener *l)
-{
-    const mr_online policy = {.self = l, .alloc = hear_alloc, .free = hear_free};
-    mr_placement heard = {.schedule = in, .oom_at = MR_NONE};
-    mr_placer placer = {.ctx = ctx,
-                        .capacity = UINT64_MAX,
-                        .total = like->total,
-                        .granularity = 1,
-                        .out = &heard};
-    MR_TRY(mr_place_online(&placer, in, &policy));
-    for (uint32_t i = 0; i < l->problem.buffers.n; i++)
-        if (l->problem.buffers.at[i].upper == UINT64_MAX)
-            l->problem.buffers.at[i].upper = l->clock;
-    return l->problem.buffers.n ? plan_prepare(ctx, &l->problem) : MR_OK;
-}
-
 /* ---- from a layout to a placement ---------------------------------------------------- */
 
 typedef struct speaker {
@@ -131,12 +81,12 @@ static mr_status choose(mr_ctx *ctx, const settings *s, const plan_problem *prob
 static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, mr_placer *out)
 {
     const settings *s = params;
-    listener l = {.ctx = ctx, .align = s->align};
+    plan_problem problem;
     plan_layout layout = {0};
-    MR_TRY(listen(ctx, in, out, &l));
-    if (l.problem.buffers.n) {
-        MR_TRY(choose(ctx, s, &l.problem, &layout));
-        MR_TRY(plan_check(ctx, &l.problem, &layout));
+    MR_TRY(plan_listen(ctx, in, s->align, &problem));
+    if (problem.buffers.n) {
+        MR_TRY(choose(ctx, s, &problem, &layout));
+        MR_TRY(plan_check(ctx, &problem, &layout));
     }
     speaker says = {.layout = &layout};
     return mr_place_online(

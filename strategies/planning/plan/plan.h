@@ -1,6 +1,6 @@
-/* plan.h -- planning a whole step at once: buffers with known lives get addresses in one segment.
+/* plan.h -- planning a whole step at once: buffers with known lives get their addresses.
  *
- *     problem   buffers, each with a time from which and until which it is in use, and its bytes
+ *     problem   buffers, each with the time from which and until which it is in use, and bytes
  *     layout    an offset for every buffer; its height is the size of the segment
  *     load      the largest sum of bytes in use at one moment: no layout is lower
  *
@@ -10,7 +10,7 @@
 #ifndef PLAN_H
 #define PLAN_H
 
-#include "base.h"
+#include "placement.h"
 
 #define PLAN_ANYWHERE UINT64_MAX
 
@@ -58,6 +58,11 @@ void plan_add(mr_ctx *ctx, plan_problem *problem, const plan_buffer *buffer);
 void plan_add_gap(mr_ctx *ctx, plan_problem *problem, const plan_gap *gap);
 /* Cuts time into sections.  MR_EINPUT names the buffer that makes no sense. */
 mr_status plan_prepare(mr_ctx *ctx, plan_problem *problem);
+
+/* Every block that an online allocator would be asked for, in the order of the requests; ready.
+ * There may be none. */
+mr_status plan_listen(mr_ctx *ctx, const mr_schedule *schedule, uint64_t align,
+                      plan_problem *out);
 
 /* The largest sum of bytes in use at one moment, each buffer's rounded up to a multiple of
  * `round`; 0: to a power of two.  Of no layout on such blocks is the height less. */
@@ -122,7 +127,7 @@ typedef struct plan_answer {
     plan_layout layout;
     uint64_t bound;       /* no layout is lower */
     const char *bound_by; /* load, padding (the load once sizes are multiples of the alignment),
-                             or search: an exhaustive one found nothing lower */
+                             fixed offset, or search: an exhaustive one found nothing lower */
     bool in_time; /* the work was not cut off by the clock */
     const char *found_by;
     uint64_t nodes; /* steps of all searches together */

@@ -186,9 +186,20 @@ static void set_bound(const solver *s)
     const uint64_t padding = s->plain ? s->problem->align - 1 : 0;
     const uint64_t bound = s->low * s->unit - padding;
     plan_answer *out = s->answer;
-    if (bound <= out->bound) out->bound_by = "load";
-    else if (s->low == s->field.load) out->bound_by = "padding";
-    if (bound > out->bound) out->bound = bound;
+    if (bound <= s->problem->load) out->bound_by = "load";
+    else if (s->plain && s->low == s->field.load) out->bound_by = "padding";
+    else if (!s->plain) out->bound_by = "fixed offset";
+    out->bound = bound > s->problem->load ? bound : s->problem->load;
+}
+
+static uint64_t highest_fixed_end(const plan_problem *problem)
+{
+    uint64_t end = 0;
+    for (uint32_t i = 0; i < problem->buffers.n; i++) {
+        const plan_buffer *b = &problem->buffers.at[i];
+        if (b->fixed != PLAN_ANYWHERE && b->fixed + b->bytes > end) end = b->fixed + b->bytes;
+    }
+    return end;
 }
 
 /* ---- rounds -------------------------------------------------------------------------- */
@@ -219,6 +230,8 @@ void plan_solve(mr_ctx *ctx, const plan_problem *problem, const plan_effort *eff
         s.unit = s.field.unit;
         s.low = s.field.load;
     }
+    const uint64_t fixed = highest_fixed_end(problem);
+    if (fixed > s.low) s.low = fixed;
     begin(&s);
     const uint32_t rounds = effort->minimize || effort->seconds > 0 ? UINT32_MAX
                             : effort->capacity                      ? ROUNDS_TO_FIT
