@@ -173,6 +173,31 @@ TEST(a_pattern_chooses_modules)
     }
 }
 
+TEST(neighbouring_modules_become_segments)
+{
+    mr_ctx ctx = {0};
+    mr_answer *answer = MR_NEW(&ctx, mr_answer);
+    if (blocks(&ctx, "checkpoint:module=blocks.*,segments=2", answer))
+        TEST_FAIL("%s", ctx.failure.text);
+    else
+        CHECK_STR(ran_again(&ctx, &answer->trace), "blocks.0.linear blocks.0.norm blocks.0.norm"
+                                                   " blocks.0.relu blocks.0 blocks.0.dropout");
+    mr_ctx_clear(&ctx);
+}
+
+/* Kept from forward, it is let go of by the second run, where that has read it. */
+TEST(results_of_chosen_ops_are_taken_from_the_first_run)
+{
+    mr_ctx ctx = {0};
+    mr_answer *answer = MR_NEW(&ctx, mr_answer);
+    if (blocks(&ctx, "checkpoint:module=blocks.0,keep=[mm,relu]", answer))
+        TEST_FAIL("%s", ctx.failure.text);
+    else
+        CHECK_STR(ran_again(&ctx, &answer->trace),
+                  "blocks.0.norm blocks.0.norm blocks.0 blocks.0.dropout");
+    mr_ctx_clear(&ctx);
+}
+
 static void expect_refusal(const char *spec, const char *sentence)
 {
     mr_ctx ctx = {0};
@@ -189,6 +214,9 @@ TEST(what_cannot_be_done_is_refused_with_the_reason)
                    " called 'encoder.*'");
     expect_refusal("checkpoint:sqrt,every=2", "expected only one of");
     expect_refusal("checkpoint+checkpoint", "it is computed again already");
+    expect_refusal("checkpoint:attention", "has no attention by its formula");
+    expect_refusal("checkpoint:keep=mm,reentrant=True", "a reentrant checkpoint cannot keep");
+    expect_refusal("checkpoint:module=blocks.*,segments=3", "fewer such modules than segments");
     expect_refusal("checkpoint:segments=1", "is no chain that can be cut in two");
 }
 

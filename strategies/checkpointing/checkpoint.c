@@ -15,20 +15,24 @@
 
 typedef struct settings {
     uint64_t by, every, segments;
-    const char *module;
+    const char *module, *keep;
     bool reentrant;
 } settings;
 
-enum { BY_MODULE, BY_SQRT };
+enum { BY_MODULE, BY_SQRT, BY_ATTENTION };
 
 static const mr_param params[] = {
-    MR_PARAM_CHOICE(settings, by, "module|sqrt", "module",
-                    "what runs again: calls of modules, or segments of the chain of stages, as"
-                    " many as each has stages"),
+    MR_PARAM_CHOICE(
+        settings, by, "module|sqrt|attention", "module",
+        "what runs again: calls of modules; segments of the chain of stages, as many"
+        " as each has stages; the core of attention"),
     MR_PARAM_INT(settings, every, "0", 0, 1000000, "segments of so many stages instead"),
-    MR_PARAM_INT(settings, segments, "0", 0, 1000000, "so many segments instead"),
+    MR_PARAM_INT(settings, segments, "0", 0, 1000000,
+                 "so many segments instead; of modules, where these are named"),
     MR_PARAM_TEXT(settings, module, "",
                   "paths of modules, with * for a name; usually the repeated blocks"),
+    MR_PARAM_TEXT(settings, keep, "",
+                  "ops whose results are kept all the same, such as [mm,addmm,bmm]"),
     MR_PARAM_BOOL(settings, reentrant, "False", "as with use_reentrant=True"),
     {0},
 };
@@ -36,25 +40,37 @@ static const mr_param params[] = {
 static mr_status validate(mr_ctx *ctx, const void *of)
 {
     const settings *s = of;
-    const int said =
-        (s->by == BY_SQRT) + (s->every > 0) + (s->segments > 0) + (*s->module != 0);
-    if (said < 2) return MR_OK;
-    return mr_fail(ctx, MR_EUSAGE, "expected only one of sqrt, every, segments and module");
+    const bool chain = s->every || (s->segments && !*s->module);
+    const int said = (s->by != BY_MODULE) + chain + (*s->module != 0);
+    if (said > 1 || (s->every && s->segments))
+        return mr_fail(
+            ctx, MR_EUSAGE,
+            "expected only one of sqrt, attention, every, segments and module (segments"
+            " goes with module)");
+    if (s->reentrant && *s->keep)
+        return mr_fail(ctx, MR_EUSAGE, "a reentrant checkpoint cannot keep anything");
+    return MR_OK;
 }
 
 static mr_status find_regions(mr_ctx *ctx, const settings *s, const mr_trace *in, regions *out)
 {
     if (s->by == BY_SQRT) return region_find_cuts(ctx, in, REGION_SQRT, 0, out);
+    if (s->by == BY_ATTENTION) return region_find_attention(ctx, in, out);
     if (s->every) return region_find_cuts(ctx, in, REGION_EVERY, (uint32_t)s->every, out);
-    if (s->segments)
+    if (s->segments && !*s->module)
         return region_find_cuts(ctx, in, REGION_SEGMENTS, (uint32_t)s->segments, out);
-    return region_find_modules(ctx, in, s->module, out);
+    MR_TRY(region_find_modules(ctx, in, s->module, out));
+    if (!s->segments) return MR_OK;
+    region_group(ctx, out, (uint32_t)s->segments);
+    if (out->n) return MR_OK;
+    return mr_fail(ctx, MR_EUNSUPPORTED,
+                   "'%s' has fewer such modules than segments, or one only", in->name);
 }
 
 static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_trace *out)
 {
     const settings *s = of;
-    const recompute_how how = {.reentrant = s->reentrant};
+    const recompute_how how = {.reentrant = s->reentrant, .keep = s->keep};
     regions list = {0};
     MR_TRY(find_regions(ctx, s, in, &list));
     return recompute(ctx, in, &list, &how, out);

@@ -12,7 +12,9 @@
  * use_reentrant=True.  The region is one op to autograd: it runs again before the first
  * gradient inside, all of it, and its outputs and their gradients are held until the last.
  *
- * Random ops draw what they drew, since the state of the generator is kept.
+ * Of ops that are kept, as a selective checkpoint's policy says, the second run takes the
+ * result from the first.  Random ops draw what they drew, since the state of the generator is
+ * kept.
  */
 #include "recompute.h"
 
@@ -47,13 +49,6 @@ static uint32_t result(const mr_op *op, uint32_t i)
     return i < op->out.n ? op->out.at[i] : op->mutates.at[i - op->out.n];
 }
 
-static bool is_saved(const mr_op *op, uint32_t tensor)
-{
-    for (uint32_t i = 0; i < op->saved.n; i++)
-        if (op->saved.at[i].tensor == tensor) return true;
-    return false;
-}
-
 /* A variable inside the region ends, in its second run.  Reentrant: not yet if it is a result.
  */
 static void drop_again(writer *w, uint32_t tensor, uint32_t region)
@@ -61,22 +56,19 @@ static void drop_again(writer *w, uint32_t tensor, uint32_t region)
     const uint32_t s = storage_of(w, tensor);
     if (w->l->born_in[s] != region) return;
     if (w->how->reentrant && w->l->outlives[s]) return;
+    if (w->l->held_until[tensor] != MR_NONE) return;
     mr_rewrite_drop(&w->r, &w->again, tensor);
 }
 
-/* All variables end with the function; but what is saved by an op that does not run any more is
- * kept beside, for its gradient. */
+/* All variables end with the function. */
 static void drop_all_again(writer *w, uint32_t region)
 {
     const looked_region *look = &w->l->look[region];
-    const mr_op *unsaved = look->unsaved == MR_NONE ? NULL : &w->r.in->ops.at[look->unsaved];
     for (uint32_t e = w->l->regions.at[region].begin; e < look->stop; e++) {
         if (event_at(w, e)->kind != MR_RUN) continue;
         const mr_op *op = &w->r.in->ops.at[event_at(w, e)->id];
-        for (uint32_t i = 0; i < op->out.n + op->mutates.n; i++) {
-            const uint32_t t = result(op, i);
-            if (!unsaved || !is_saved(unsaved, t)) drop_again(w, t, region);
-        }
+        for (uint32_t i = 0; i < op->out.n + op->mutates.n; i++)
+            drop_again(w, result(op, i), region);
     }
 }
 
@@ -85,21 +77,19 @@ static void run_again(writer *w, uint32_t region)
     for (uint32_t e = w->l->regions.at[region].begin; e < w->l->look[region].stop; e++) {
         const mr_event event = *event_at(w, e);
         if (event.kind == MR_DROP) drop_again(w, event.id, region);
-        if (event.kind == MR_RUN)
+        if (event.kind == MR_RUN && !w->l->only_once[event.id])
             w->copy[event.id] = mr_rewrite_replay(&w->r, &w->again, event.id);
     }
     drop_all_again(w, region);
 }
 
-/* What only runs once although its gradient needs what it saved. */
-static void drop_unsaved(writer *w, const looked_region *look)
+/* What is saved by an op that runs only once is let go of with its gradient. */
+static void drop_saved(writer *w, uint32_t o, uint32_t event)
 {
-    const mr_op *op = &w->r.in->ops.at[look->unsaved];
-    for (uint32_t i = 0; i < op->saved.n; i++) {
-        const uint32_t t = op->saved.at[i].tensor;
-        if (w->again.storage[storage_of(w, t)] != storage_of(w, t))
-            mr_rewrite_drop(&w->r, &w->again, t);
-    }
+    const mr_op *op = &w->r.in->ops.at[o];
+    for (uint32_t i = 0; i < op->saved.n; i++)
+        if (w->l->held_until[op->saved.at[i].tensor] == event)
+            mr_rewrite_drop(&w->r, &w->again, op->saved.at[i].tensor);
 }
 
 /* Reentrant: what was held as long as autograd was inside. */
@@ -139,7 +129,7 @@ static void run_gradient(writer *w, uint32_t region, uint32_t e)
      */
     if (w->copy[of] != MR_NONE && e <= w->l->inside_end[of])
         w->r.out->ops.at[o].of = w->copy[of];
-    if (look->unsaved != MR_NONE && look->unsaved_last == e) drop_unsaved(w, look);
+    if (w->l->only_once[of]) drop_saved(w, of, e);
 }
 
 static void write_run(writer *w, uint32_t e)
@@ -190,7 +180,7 @@ mr_status recompute(mr_ctx *ctx, const mr_trace *in, const regions *list,
     w->how = how;
     w->l = &l;
     MR_TRY(mr_rewrite_begin(ctx, in, out, &w->r));
-    MR_TRY(recompute_look(&w->r, list, how->reentrant, &l));
+    MR_TRY(recompute_look(&w->r, list, how, &l));
     mr_where_init(&w->r, &w->again);
     w->copy = MR_NEW_N(ctx, uint32_t, in->ops.n);
     for (uint32_t o = 0; o < in->ops.n; o++) w->copy[o] = MR_NONE;

@@ -6,6 +6,9 @@
 
 typedef struct recompute_how {
     bool reentrant; /* as torch.utils.checkpoint does it with use_reentrant=True */
+    /* Names of ops whose results are kept from the forward pass, as "mm" or "[mm,addmm,bmm]": a
+     * selective checkpoint. */
+    const char *keep;
 } recompute_how;
 
 /* The rewritten trace.  A region that cannot be run again is left as it is, and a remark says why;

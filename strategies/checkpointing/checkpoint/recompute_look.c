@@ -7,8 +7,10 @@ typedef struct looker {
     mr_rewrite *r;
     const mr_trace *in;
     bool reentrant;
+    const char *keep;     /* names of ops whose results are kept */
     const char **refused; /* by region of the list: why, NULL */
     bool *saves;          /* by region */
+    uint32_t *last_saver; /* by region: op */
     bool *summed;         /* by op: the last ops of its gradient are sums by the engine */
     uint32_t open;        /* region of the last gradient, as long as only the engine goes on */
     uint32_t *seen;       /* by storage: the region that noted it last */
@@ -41,30 +43,51 @@ static uint32_t region_of_gradient(const looker *k, const mr_op *op)
 
 /* ---- what is inside ---------------------------------------------------------------------- */
 
+/* Is an op one of "mm" or "[mm,addmm]", with or without what stands before its colons? */
+static bool is_listed(const char *list, const char *name)
+{
+    const char *colons = strrchr(name, ':'), *brief = colons ? colons + 1 : name;
+    list += *list == '[';
+    while (*list && *list != ']') {
+        const size_t n = strcspn(list, ",]");
+        if ((strlen(name) == n && !memcmp(name, list, n))
+            || (strlen(brief) == n && !memcmp(brief, list, n)))
+            return true;
+        list += n + (list[n] == ',');
+    }
+    return false;
+}
+
+static bool saves_result(const mr_op *op)
+{
+    for (uint32_t i = 0; i < op->saved.n; i++) {
+        if (op->saved.at[i].as != MR_SAVED_INPUT) return true;
+        for (uint32_t j = 0; j < op->mutates.n; j++)
+            if (op->mutates.at[j] == op->saved.at[i].tensor) return true;
+    }
+    return false;
+}
+
 static void look_inside_op(looker *k, uint32_t region, uint32_t e)
 {
     const uint32_t o = k->in->events.at[e].id;
     const mr_op *op = &k->in->ops.at[o];
-    looked_region *look = &k->l->look[region];
     k->l->region_of[o] = region;
+    k->l->only_once[o] = is_listed(k->keep, op->name);
     for (uint32_t i = 0; i < op->out.n; i++) {
         const uint32_t s = storage_of(k, op->out.at[i]);
         if (k->r->birth[s] != o) continue;
         k->l->born_in[s] = region;
         k->l->outlives[s] = k->in->storages.at[s].after;
+        k->l->kept[s] = k->l->only_once[o];
     }
+    for (uint32_t i = 0; i < op->mutates.n; i++)
+        if (k->l->kept[storage_of(k, op->mutates.at[i])])
+            REFUSE(k, region, "its op %s changes what is kept", op->name);
     if (!op->saved.n) return;
     k->saves[region] = true;
-    look->stop = e; /* unless it saves a result, which is there when it has run */
-    look->unsaved = o;
-    for (uint32_t i = 0; i < op->saved.n; i++) {
-        bool result = op->saved.at[i].as != MR_SAVED_INPUT;
-        for (uint32_t j = 0; j < op->mutates.n; j++)
-            result |= op->mutates.at[j] == op->saved.at[i].tensor;
-        if (!result) continue;
-        look->stop = e + 1;
-        look->unsaved = MR_NONE;
-    }
+    k->last_saver[region] = o; /* which need not run if it saves only what it reads */
+    k->l->look[region].stop = saves_result(op) ? e + 1 : e;
 }
 
 static void look_inside(looker *k, uint32_t region)
@@ -72,10 +95,10 @@ static void look_inside(looker *k, uint32_t region)
     const uint32_t end = k->l->regions.at[region].end;
     for (uint32_t e = k->l->regions.at[region].begin; e < end; e++)
         if (k->in->events.at[e].kind == MR_RUN) look_inside_op(k, region, e);
-    if (k->reentrant) {
-        k->l->look[region].stop = end;
-        k->l->look[region].unsaved = MR_NONE;
-    }
+    const uint32_t last = k->last_saver[region];
+    if (k->reentrant) k->l->look[region].stop = end;
+    else if (k->saves[region] && !saves_result(&k->in->ops.at[last]))
+        k->l->only_once[last] = true;
     if (!k->saves[region]) REFUSE(k, region, "it saves nothing for the backward pass");
 }
 
@@ -201,9 +224,26 @@ static void look_for_drops(looker *k)
         if (event.kind != MR_DROP) continue;
         k->dropped[event.id] = e;
         const uint32_t s = storage_of(k, event.id), born = k->l->born_in[s];
-        if (born == MR_NONE || k->l->outlives[s] || e < next_run[born]) continue;
-        k->l->moved_drop[e] = true;
+        if (born == MR_NONE || k->l->outlives[s]) continue;
+        k->l->moved_drop[e] = k->l->kept[s] || e >= next_run[born];
+        if (k->l->kept[s] || e < next_run[born]) continue;
         MR_PUSH(k->r->ctx, &k->l->look[born].late_drops, event.id);
+    }
+}
+
+/* Tensors inside that are saved by ops that run only once are held for their gradients. */
+static void hold_saved(looker *k)
+{
+    for (uint32_t o = 0; o < k->in->ops.n; o++) {
+        const uint32_t end = k->l->inside_end[o];
+        if (!k->l->only_once[o] || end == MR_NONE) continue;
+        const mr_op *op = &k->in->ops.at[o];
+        for (uint32_t i = 0; i < op->saved.n; i++) {
+            const uint32_t t = op->saved.at[i].tensor;
+            if (k->l->born_in[storage_of(k, t)] != k->l->region_of[o]) continue;
+            if (k->l->held_until[t] == MR_NONE || k->l->held_until[t] < end)
+                k->l->held_until[t] = end;
+        }
     }
 }
 
@@ -235,7 +275,7 @@ static void begin(looker *k, const regions *list)
     l->regions = *list;
     l->look = MR_NEW_N(ctx, looked_region, list->n);
     for (uint32_t i = 0; i < list->n; i++)
-        l->look[i].trigger = l->look[i].last = l->look[i].holder = l->look[i].unsaved = MR_NONE;
+        l->look[i].trigger = l->look[i].last = l->look[i].holder = MR_NONE;
     l->region_of = none_of(ctx, k->in->ops.n);
     l->born_in = none_of(ctx, k->in->storages.n);
     l->outlives = MR_NEW_N(ctx, bool, k->in->storages.n);
@@ -246,6 +286,10 @@ static void begin(looker *k, const regions *list)
     k->open = MR_NONE;
     k->refused = MR_NEW_N(ctx, const char *, list->n);
     k->saves = MR_NEW_N(ctx, bool, list->n);
+    k->last_saver = MR_NEW_N(ctx, uint32_t, list->n);
+    l->kept = MR_NEW_N(ctx, bool, k->in->storages.n);
+    l->only_once = MR_NEW_N(ctx, bool, k->in->ops.n);
+    l->held_until = none_of(ctx, k->in->tensors.n);
     k->seen = none_of(ctx, k->in->storages.n);
     k->last_read = MR_NEW_N(ctx, uint32_t, k->in->storages.n);
     k->dropped = none_of(ctx, k->in->tensors.n);
@@ -260,14 +304,13 @@ static void look_at_all(looker *k, const regions *list)
     for (uint32_t i = 0; i < list->n; i++)
         if (k->l->look[i].trigger == MR_NONE)
             REFUSE(k, i, "no op of the backward pass asks for what it saves");
-        else if (k->l->look[i].unsaved != MR_NONE)
-            k->l->look[i].unsaved_last = k->l->inside_end[k->l->look[i].unsaved];
     look_for_changes(k);
 }
 
-mr_status recompute_look(mr_rewrite *r, const regions *list, bool reentrant, looked *out)
+mr_status recompute_look(mr_rewrite *r, const regions *list, const recompute_how *how,
+                         looked *out)
 {
-    looker k = {.r = r, .in = r->in, .reentrant = reentrant, .l = out};
+    looker k = {.r = r, .in = r->in, .reentrant = how->reentrant, .keep = how->keep, .l = out};
     regions left = {0};
     const char *why = NULL;
     look_at_all(&k, list);
@@ -286,6 +329,7 @@ mr_status recompute_look(mr_rewrite *r, const regions *list, bool reentrant, loo
     if (left.n < list->n) look_at_all(&k, &left); /* what is left is whole without the others */
     for (uint32_t i = 0; i < left.n; i++) out->ends[out->look[i].last] = i;
     look_for_drops(&k);
-    if (reentrant) hold_gradients(&k);
+    hold_saved(&k);
+    if (how->reentrant) hold_gradients(&k);
     return MR_OK;
 }

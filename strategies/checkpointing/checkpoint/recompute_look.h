@@ -2,7 +2,7 @@
 #ifndef RECOMPUTE_LOOK_H
 #define RECOMPUTE_LOOK_H
 
-#include "region.h"
+#include "recompute.h"
 
 typedef MR_VEC(uint32_t) numbers;
 
@@ -11,8 +11,6 @@ typedef struct looked_region {
     uint32_t trigger;   /* event, in the backward pass, before which it runs again */
     uint32_t last;      /* event: the last gradient inside */
     uint32_t holder;    /* op of the region whose gradient that is */
-    uint32_t unsaved;   /* the op at `stop`, if it saves only what it reads and does not run again */
-    uint32_t unsaved_last; /* event: its last gradient */
     numbers inputs;     /* one tensor of each storage that it reads and others made */
     numbers gradients;  /* tensors from outside that its gradients read */
     numbers late_drops; /* tensors inside whose drop is recorded after its end */
@@ -23,6 +21,9 @@ typedef struct looked {
     looked_region *look;  /* one each */
     uint32_t *region_of;  /* by op of the forward pass; MR_NONE */
     uint32_t *born_in;    /* by storage: region whose op writes it first; MR_NONE */
+    bool *kept;           /* by storage: a result that the second run takes from the first */
+    bool *only_once;      /* by op of a region: it saves something but does not run again */
+    uint32_t *held_until; /* by tensor: event after which no such op needs it; MR_NONE */
     bool *outlives;       /* by storage: born in a region, used outside of it */
     bool *moved_drop;     /* by event: a drop that is one of late_drops */
     uint32_t *ends;       /* by event: the region whose last gradient it computes; MR_NONE */
@@ -31,6 +32,7 @@ typedef struct looked {
 } looked;
 
 /* Regions that cannot be run again get a remark; MR_EUNSUPPORTED when none is left. */
-mr_status recompute_look(mr_rewrite *r, const regions *list, bool reentrant, looked *out);
+mr_status recompute_look(mr_rewrite *r, const regions *list, const recompute_how *how,
+                         looked *out);
 
 #endif

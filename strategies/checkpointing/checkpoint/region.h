@@ -13,6 +13,14 @@ typedef struct stretch {
 
 typedef MR_VEC(stretch) regions; /* in order, apart from each other */
 
+/* Groups of neighbouring regions become one: `segments` of them, equally long, of which the last
+ * takes what is left over and is not run again; as torch.utils.checkpoint_sequential does it. */
+void region_group(mr_ctx *ctx, regions *list, uint32_t segments);
+
+/* The core of attention: from the product of queries and keys, with what makes them contiguous
+ * for it, to the product with the values.  MR_EUNSUPPORTED when there is none. */
+mr_status region_find_attention(mr_ctx *ctx, const mr_trace *trace, regions *out);
+
 /* Calls of the modules whose path matches `pattern`: "encoder.layer.*", or several in brackets,
  * "[down.*,up.*]"; a star stands for anything but a dot.  "" finds the repeated blocks: paths that
  * end in a number and have a sibling, as in layers.0, layers.1; or, where there are none, modules

@@ -240,3 +240,15 @@ mr_status region_find_modules(mr_ctx *ctx, const mr_trace *trace, const char *pa
                    " checkpoint:module=features.*, or checkpoint:sqrt",
                    trace->name);
 }
+
+void region_group(mr_ctx *ctx, regions *list, uint32_t segments)
+{
+    const uint32_t each = list->n / segments;
+    regions out = {0};
+    for (uint32_t i = 0; i + 1 < segments && each; i++) {
+        const stretch *first = &list->at[i * each], *last = &list->at[(i + 1) * each - 1];
+        const char *name = mr_printf(ctx, "%s to %s", first->name, last->name);
+        MR_PUSH(ctx, &out, (stretch){name, first->begin, last->end});
+    }
+    *list = out;
+}
