@@ -1,22 +1,22 @@
 #!/bin/sh
 # make_all.sh [NAME...] -- records all files of traces/models again, or those named, with the same
-# bytes as they have.  PYTHON is a Python with torch; DATE stands in the files; JOBS are run at a
-# time.
+# bytes as they have.  PYTHON is a Python with torch; DATE stands in the files; JOBS processes run
+# at a time, each makes a few files.
 set -eu
 export PYTHONDONTWRITEBYTECODE=1
 here=$(cd "$(dirname "$0")" && pwd)
 : "${MODELS:=$here/../models}" "${PYTHON:=python3}" "${DATE:=2026-11-29}" "${JOBS:=1}"
 wanted=$*
 
-record() { # NAME OPTION...: prints the command
+record() { # NAME OPTION...: prints what record.py is told
     name=$1
     shift
     case " $wanted " in
     "  " | *" $name "*) ;;
     *) return 0 ;;
     esac
-    echo "echo $name; $PYTHON -W ignore record.py $* --date $DATE -o $folder/$name.csv.gz" \
-        "--manifest $folder/MANIFEST.csv --truth $folder/truth.csv"
+    echo "$* --date $DATE -o $folder/$name.csv.gz" \
+        "--manifest $folder/MANIFEST.csv --truth $folder/truth.csv next"
 }
 
 # TECHNIQUE PLAIN NAME OPTION...: the model of PLAIN with the technique switched on
@@ -35,4 +35,4 @@ all() {
 
 mkdir -p "$MODELS/twins"
 cd "$here"
-all | xargs -P "$JOBS" -I '{}' sh -c '{}'
+all | xargs -P "$JOBS" -L 8 "$PYTHON" -W ignore record.py

@@ -302,7 +302,7 @@ class GptAttention(nn.Module):
         self.qkv, self.projection = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
         self.dropout = nn.Dropout(0.1)
 
-    def forward(self, x, past=None):
+    def forward(self, x, past=None, cache=False):
         samples, length, hidden = x.shape
         q, k, v = (t.view(samples, length, self.heads, -1).transpose(1, 2)
                    for t in self.qkv(x).split(hidden, dim=2))
@@ -310,7 +310,7 @@ class GptAttention(nn.Module):
             k, v = torch.cat((past[0], k), dim=2), torch.cat((past[1], v), dim=2)
         y = attend(self.options, q, k, v, None, 0.1, causal=past is None, training=self.training)
         y = self.dropout(self.projection(y.transpose(1, 2).contiguous().view(x.shape)))
-        return (y, (k, v)) if not self.training else y
+        return (y, (k, v)) if cache else y
 
 
 class GptBlock(nn.Module):
@@ -325,9 +325,10 @@ class GptBlock(nn.Module):
     def mlp(self, x):
         return self.dropout(self.down(F.gelu(self.up(x), approximate="tanh")))
 
-    def forward(self, x, past=None):
-        y = self.attention(self.norm_1(x), past)
-        if self.training:
+    def forward(self, x, past=None, cache=False):
+        """With keys and values of this and of all before if a cache is asked for."""
+        y = self.attention(self.norm_1(x), past, cache)
+        if not cache:
             x = residual(self.options, x, y)
             return residual(self.options, x, self.mlp(self.norm_2(x)))
         x = x + y[0]
@@ -367,7 +368,7 @@ class Gpt(nn.Module):
             h = self.embed(x, begin)
             begin += x.shape[1]
             for i, block in enumerate(self.blocks):
-                h, past[i] = block(h, past[i])
+                h, past[i] = block(h, past[i], True)
             x = self.head(self.norm(h[:, -1:])).argmax(-1)
         return x
 

@@ -4,7 +4,7 @@
 
 The step is recorded at three batch sizes.  The first two give bytes and flops per sample, the third
 must agree; what does not is listed in a note of the file.  `--manifest` and `--truth` keep one row
-per file in tables beside it.
+per file in tables beside it.  After the word `next` stand the options of one more recording.
 """
 import argparse
 import contextlib
@@ -16,7 +16,8 @@ import os
 import shlex
 import sys
 
-os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"      # MemTracker then counts single bytes
+if "--on-device" not in sys.argv:
+    os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"  # MemTracker then counts single bytes
 
 import torch  # noqa: E402
 
@@ -44,7 +45,7 @@ def optimizers():
     }
 
 
-def arguments():
+def arguments(words=None):
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     p.add_argument("--model", required=True, choices=sorted(WORKLOADS))
     p.add_argument("--batch", type=int, required=True)
@@ -69,6 +70,7 @@ def arguments():
     p.add_argument("--untied", action="store_true", help="input and output embeddings of their own")
     p.add_argument("--save-on-cpu", action="store_true")
     p.add_argument("--no-grad", action="store_true", help="inference")
+    p.add_argument("--on-device", action="store_true", help="real tensors, on a CUDA device")
     p.add_argument("--steps", type=int, default=1)
     p.add_argument("--one-batch", action="store_true", help="do not look for bytes per sample")
     p.add_argument("--date", default="", help="of the recording, year-month-day")
@@ -77,7 +79,9 @@ def arguments():
     p.add_argument("--manifest")
     p.add_argument("--truth")
     p.add_argument("-o", required=True, metavar="FILE")
-    return p.parse_args()
+    args = p.parse_args(words)
+    args.words = words
+    return args
 
 
 # ---- the program that is recorded --------------------------------------------------------------
@@ -184,7 +188,7 @@ class Run:
 @contextlib.contextmanager
 def settled(args, samples):
     """A run after its first step, garbage collection off: cycles are to be seen, not hidden."""
-    with mr.pretend_cuda():
+    with torch.device("cuda") if args.on_device else mr.pretend_cuda():
         run = Run(args, samples)
         run.settle()
         gc.disable()
@@ -230,7 +234,8 @@ def note_cycles(recorder):
 
 def about_of(args, run):
     return dict(model=args.model, framework="pytorch",
-                framework_version=torch.__version__.split("+")[0], device="fake",
+                framework_version=torch.__version__.split("+")[0],
+                device=mr.device_name("cuda") if args.on_device else "fake",
                 precision=args.precision, batch=args.batch, sequence=run.work.sequence or "",
                 image=run.work.image or "", optimizer="" if run.inference else args.optimizer,
                 recorder="memreuse_record", recorder_version=mr.VERSION, date=args.date,
@@ -314,7 +319,7 @@ def write_row(path, row):
 def command_of(args):
     """What was typed, without the tables."""
     words, skip = [], False
-    for word in sys.argv[1:]:
+    for word in args.words:
         if skip or word in ("--manifest", "--truth", "--technique", "--plain", "-o"):
             skip = not skip
             continue
@@ -333,7 +338,17 @@ def manifest_row(args, recorder):
 
 
 def main():
-    args = arguments()
+    words = []
+    for word in sys.argv[1:] + ["next"]:
+        if word != "next":
+            words.append(word)
+        elif words:
+            make(arguments(words))
+            words = []
+
+
+def make(args):
+    print(os.path.basename(args.o), flush=True)
     more = args.accumulate
     batches = (args.batch, args.batch + more, 2 * args.batch + 3 * more)
     others = (truth.live_bytes, truth.flop_counter, truth.mem_tracker) if args.truth else ()
