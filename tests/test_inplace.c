@@ -17,6 +17,8 @@ static const step_op LEAKY = {"aten::leaky_relu", "aten::leaky_relu_backward",
 static const step_op ELU = {"aten::elu", "aten::elu_backward", .saves_input = true};
 static const step_op GELU = {"aten::gelu", "aten::gelu_backward", .saves_input = true};
 static const step_op SILU = {"aten::silu", "aten::silu_backward", .saves_input = true};
+static const step_op DROPOUT = {"aten::native_dropout", "aten::native_dropout_backward",
+                                .random = true};
 static const step_op ADD = {.name = "aten::add"};
 
 /* Bytes of activations at the end of the forward pass, in tensors, the chain's own input
@@ -109,6 +111,15 @@ TEST(version_errors_are_foreseen_and_name_the_saver)
     check_remark(CHAIN(LEAKY, GELU, EXP, RELU), "inplace",
                  "inplace leaves aten::relu: it may not write over tensor 5, because aten::exp"
                  " saved that as its output, which aten::mul reads");
+}
+
+TEST(dropout_in_place_keeps_its_factors)
+{
+    check_remark(CHAIN(RELU, DROPOUT, GELU), "inplace:dropout=True",
+                 "inplace leaves aten::native_dropout: it may not write over tensor 3, because"
+                 " aten::relu saved that as its output, which aten::threshold_backward reads");
+    check_held(CHAIN(GELU, DROPOUT, TANH), "inplace:dropout=True", 3);
+    check_held(CHAIN(DROPOUT), "inplace:dropout=True", 1);
 }
 
 TEST(a_sum_may_be_in_place_where_nobody_saved_what_it_reads)

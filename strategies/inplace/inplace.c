@@ -4,7 +4,7 @@
  *
  * as with nn.ReLU(inplace=True).  Where that would change a gradient the op stays as it is, and
  * a remark says who is in the way.  LeakyReLU and ELU save in place their result instead of
- * what they read.
+ * what they read.  Dropout keeps, in place, the factors themselves instead of a mask of bytes.
  */
 #include "strategy.h"
 
@@ -13,11 +13,13 @@
 #include <string.h>
 
 typedef struct settings {
-    bool add;
+    bool add, dropout;
 } settings;
 
 static const mr_param params[] = {
     MR_PARAM_BOOL(settings, add, "False", "residual sums too, as x += y"),
+    MR_PARAM_BOOL(settings, dropout, "False",
+                  "dropout too, which then keeps a number instead of a byte for each element"),
     {0},
 };
 
@@ -27,6 +29,7 @@ typedef struct writer {
     const settings *settings;
     uint32_t *home;       /* by storage: the one whose memory it has come to use; itself */
     uint32_t *changed;    /* by op: the new op in its place, MR_NONE */
+    uint32_t *noise;      /* by tensor of `in`, a mask: the factors in its place, MR_NONE */
     uint32_t done, asked; /* ops */
 } writer;
 
@@ -66,16 +69,57 @@ static void change_saved(writer *w, const inplace_kind *kind, uint32_t o)
     MR_PUSH(w->r.ctx, &w->r.out->stand_ins, stand);
 }
 
-/* Its gradient reads the result, which is where the input was. */
+/* dropout_ is empty_like, bernoulli_, div_ by what is left on average, mul_. */
+static void change_dropout(writer *w, const inplace_kind *kind, uint32_t o)
+{
+    mr_op op = w->r.in->ops.at[o];
+    const uint32_t x = op.in.at[0], y = op.out.at[0], home = w->r.in->tensors.at[x].storage;
+    const uint64_t bytes = w->r.in->tensors.at[x].bytes;
+    const uint32_t noise = mr_rewrite_new_tensor(
+        &w->r, x, mr_rewrite_new_storage(&w->r, home, w->r.in->storages.at[home].bytes));
+    const mr_ids none = {0}, factors = mr_ids_of(w->r.ctx, 1, &noise);
+    const uint32_t both[] = {x, noise};
+    w->r.out->storages.at[w->r.out->tensors.at[noise].storage].role = MR_ROLE_activation;
+    for (uint32_t i = 1; i < op.out.n; i++) w->noise[op.out.at[i]] = noise;
+    op.saved.n = 0;
+    op.name = "aten::empty_like", op.random = false, op.read = op.written = 0;
+    op.in = mr_ids_of(w->r.ctx, 1, &x), op.out = factors;
+    mr_rewrite_new_op(&w->r, &op);
+    op.name = "aten::bernoulli_", op.random = true, op.written = bytes;
+    op.in = op.out = none, op.mutates = factors;
+    mr_rewrite_new_op(&w->r, &op);
+    op.name = "aten::div_", op.random = false, op.read = bytes, op.in = factors;
+    mr_rewrite_new_op(&w->r, &op);
+    op.name = kind->in_place, op.read = 2 * bytes;
+    op.in = mr_ids_of(w->r.ctx, 2, both), op.mutates = mr_ids_of(w->r.ctx, 1, &y);
+    op.saved.at = MR_NEW(w->r.ctx, mr_saved);
+    op.saved.at[0] = (mr_saved){noise, MR_SAVED_INPUT};
+    op.saved.n = 1;
+    w->changed[o] = mr_rewrite_new_op(&w->r, &op);
+    const mr_stand_in stand = {w->changed[o], mr_ids_of(w->r.ctx, 1, &o), op.mutates,
+                               op.mutates};
+    MR_PUSH(w->r.ctx, &w->r.out->stand_ins, stand);
+}
+
+/* Where the gradient of a changed op reads what the old one saved, it reads the result, which
+ * is where the input was; or factors for a mask. */
+static uint32_t read_instead(const writer *w, const mr_op *forward, uint32_t tensor)
+{
+    const mr_tensor *t = w->r.in->tensors.at;
+    if (w->noise[tensor] != MR_NONE) return w->noise[tensor];
+    return t[tensor].storage == t[forward->in.at[0]].storage ? forward->out.at[0] : tensor;
+}
+
 static void change_gradient(writer *w, uint32_t o)
 {
     mr_op op = w->r.in->ops.at[o];
     const mr_op *forward = &w->r.in->ops.at[op.of];
     op.in = mr_ids_of(w->r.ctx, op.in.n, op.in.at);
-    for (uint32_t i = 0; i < op.in.n; i++)
-        if (w->r.in->tensors.at[op.in.at[i]].storage
-            == w->r.in->tensors.at[forward->in.at[0]].storage)
-            op.in.at[i] = forward->out.at[0];
+    for (uint32_t i = 0; i < op.in.n; i++) {
+        const uint32_t t = read_instead(w, forward, op.in.at[i]);
+        if (w->noise[op.in.at[i]] == t) op.name = "aten::mul"; /* by the factors */
+        op.in.at[i] = t;
+    }
     op.of = w->changed[op.of];
     const uint32_t n = mr_rewrite_new_op(&w->r, &op);
     const mr_stand_in stand = {n, mr_ids_of(w->r.ctx, 1, &o), op.out, op.out};
@@ -91,6 +135,10 @@ static void change(writer *w, const inplace_kind *kind, uint32_t o, uint32_t eve
         change_saved(w, kind, o);
         return;
     }
+    if (kind->needs == INPLACE_NOISE) {
+        change_dropout(w, kind, o);
+        return;
+    }
     w->r.out->ops.at[o] = in_place(w, kind, o);
     mr_rewrite_keep(&w->r, NULL, event);
 }
@@ -101,8 +149,9 @@ static void change(writer *w, const inplace_kind *kind, uint32_t o, uint32_t eve
 static bool is_wanted(const writer *w, const inplace_kind *kind, const mr_op *op)
 {
     const bool forward = op->phase == MR_FORWARD || op->again != MR_NONE;
-    if (!kind || !forward || op->out.n != 1 || op->mutates.n || !op->in.n) return false;
-    return !kind->sum || w->settings->add;
+    if (!kind || !forward || !op->out.n || op->mutates.n || !op->in.n) return false;
+    if (kind->sort == INPLACE_DROPOUT) return w->settings->dropout;
+    return op->out.n == 1 && (kind->sort != INPLACE_SUM || w->settings->add);
 }
 
 /* Who made the input saves it since it works in place itself. */
@@ -120,7 +169,7 @@ static bool try(writer *w, const inplace_kind *kind, uint32_t o, uint32_t event)
 {
     const mr_op *op = &w->r.in->ops.at[o];
     const char *first = NULL;
-    for (uint32_t i = 0; i < (kind->sum ? op->in.n : 1); i++) {
+    for (uint32_t i = 0; i < (kind->sort == INPLACE_SUM ? op->in.n : 1); i++) {
         const char *why = inplace_refusal(&w->facts, kind, o, event, i);
         if (!why) why = refuse_changed(w, op, i);
         if (!why) {
@@ -146,6 +195,8 @@ static void write_events(writer *w)
         if (wanted && try(w, kind, event.id, e)) continue;
         if (op && op->of != MR_NONE && w->changed[op->of] != MR_NONE)
             change_gradient(w, event.id);
+        else if (event.kind == MR_DROP && w->noise[event.id] != MR_NONE)
+            mr_rewrite_drop(&w->r, NULL, w->noise[event.id]);
         else mr_rewrite_keep(&w->r, NULL, e);
     }
     for (uint32_t t = 0; t < w->r.in->tensors.n; t++)
@@ -162,6 +213,8 @@ static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_tra
     for (uint32_t s = 0; s < in->storages.n; s++) w->home[s] = s;
     w->changed = MR_NEW_N(ctx, uint32_t, in->ops.n);
     for (uint32_t o = 0; o < in->ops.n; o++) w->changed[o] = MR_NONE;
+    w->noise = MR_NEW_N(ctx, uint32_t, in->tensors.n);
+    for (uint32_t t = 0; t < in->tensors.n; t++) w->noise[t] = MR_NONE;
     write_events(w);
     if (w->asked) return MR_OK;
     return mr_fail(ctx, MR_EUNSUPPORTED,

@@ -9,16 +9,19 @@ typedef enum inplace_needs {
     INPLACE_SWITCHES, /* ... what is read; in place the result instead */
     INPLACE_NOTHING,  /* ... neither */
     INPLACE_COPY,     /* ... what is read; in place a copy is made of it first: nothing is gained */
+    INPLACE_NOISE,    /* ... a mask; in place a factor for each number instead, as large as it */
 } inplace_needs;
+
+typedef enum inplace_sort { INPLACE_ACTIVATION, INPLACE_SUM, INPLACE_DROPOUT } inplace_sort;
 
 typedef struct inplace_kind {
     const char *name;     /* of the op that makes a new tensor */
     const char *in_place; /* of the one that does not */
     inplace_needs needs;
-    bool sum; /* a residual add, not an activation */
+    inplace_sort sort;
 } inplace_kind;
 
-/* NULL for an op that is neither an activation nor a sum. */
+/* NULL for an op that is none of these. */
 const inplace_kind *inplace_kind_of(const char *name);
 
 #endif

@@ -53,6 +53,9 @@ void inplace_look(mr_ctx *ctx, const mr_trace *trace, inplace_facts *out)
     out->savers = none_of(ctx, trace->storages.n);
     out->let_go = MR_NEW_N(ctx, uint32_t, trace->ops.n);
     out->maker = none_of(ctx, trace->tensors.n);
+    out->runs_again = MR_NEW_N(ctx, bool, trace->ops.n);
+    for (uint32_t o = 0; o < trace->ops.n; o++)
+        if (trace->ops.at[o].again != MR_NONE) out->runs_again[trace->ops.at[o].again] = true;
     for (uint32_t e = 0; e < trace->events.n; e++)
         if (trace->events.at[e].kind == MR_RUN)
             look_at(out, trace->events.at[e].id, e, last_reader, last_saver);
@@ -156,6 +159,8 @@ const char *inplace_refusal(const inplace_facts *f, const inplace_kind *kind, ui
     if (kind->needs == INPLACE_COPY)
         return "its gradient needs that, and in place it would copy it first: nothing is "
                "gained";
+    if (kind->needs == INPLACE_NOISE && (f->runs_again[o] || op->again != MR_NONE))
+        return "it runs again: inplace comes before what recomputes";
     const char *why = refuse_memory(f, op, op->in.at[i]);
     if (!why) why = refuse_savers(f, o, event, s);
     if (!why) why = refuse_readers(f, kind, o, event, s);
