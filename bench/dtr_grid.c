@@ -1,6 +1,6 @@
 /* dtr_grid -- runs operator traces under budgets with the heuristics of the DTR paper.
  *
- *     dtr_grid [-d ignore|eager] [-h HEURISTIC,...] [-r RATIO,...] [-t TRIES] [-a 1] TRACE...
+ *     dtr_grid [-d ignore|eager|banish] [-h HEURISTIC,...] [-r RATIO,...] [-t TRIES] [-a 1] TRACE...
  *
  * A row for each run, with the columns of simrd's results: budgets are parts of the peak without a
  * budget, recomputing is limited to the time of the step, and a series ends at its first "out of
@@ -137,7 +137,7 @@ static void set_ratios(grid *g, char *text)
 
 static void set_dealloc(grid *g, const char *text)
 {
-    static const char *const words[] = {"ignore", "eager"};
+    static const char *const words[] = {"ignore", "eager", "banish"};
     for (size_t i = 0; i < MR_COUNT(words); i++)
         if (!strcmp(words[i], text)) {
             g->dealloc = (dtr_dealloc)i;

@@ -27,7 +27,7 @@ static const mr_param params_table[] = {
                     "|eq-stale|eq-cost|local-size|local-stale|local-cost|size-stale|stale|best",
                     "dtr", "which score decides who is evicted"),
     MR_PARAM_INT(settings, tries, "300", 0, 1e9, "variations that heuristic=best tries"),
-    MR_PARAM_CHOICE(settings, dealloc, "ignore|eager", "eager",
+    MR_PARAM_CHOICE(settings, dealloc, "ignore|eager|banish", "eager",
                     "what becomes of a tensor that the program lets go"),
     MR_PARAM_REAL(settings, limit, "1", 0, 1000, "recomputing that is too much, in steps"),
     MR_PARAM_INT(settings, seed, "1", 0, 1e9, "of heuristic=random and best"),

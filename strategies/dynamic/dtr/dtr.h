@@ -121,6 +121,7 @@ double dtr_quotient(int64_t n, uint64_t size, uint64_t stale);
 typedef enum dtr_dealloc {
     DTR_IGNORE, /* a released storage stays until it is evicted */
     DTR_EAGER,  /* it is evicted at once, and may be computed again */
+    DTR_BANISH, /* it is gone for good once nothing evicted was made from it */
 } dtr_dealloc;
 
 typedef struct dtr_options {

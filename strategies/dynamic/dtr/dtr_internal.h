@@ -42,6 +42,8 @@ typedef struct dtr_frame { /* a tensor that is being computed, and what it still
     bool again;
 } dtr_frame;
 
+typedef struct dtr_kin dtr_kin;
+
 typedef struct dtr_run {
     mr_ctx *ctx;
     const dtr_program *program;
@@ -55,6 +57,7 @@ typedef struct dtr_run {
     MR_VEC(dtr_frame) frames;
     MR_VEC(uint32_t) missing;
     MR_VEC(uint32_t) fresh; /* storages that the op of the moment brought back */
+    MR_VEC(uint32_t) came;  /* tensors that it did */
     uint64_t random;
     uint32_t step;
     uint32_t op; /* the last one that ran for the first time, or is about to */
@@ -65,12 +68,15 @@ typedef struct dtr_run {
     dtr_set touched;
     uint32_t search;
     bool literal; /* rebuild all: some region may be late where it is not known */
+    dtr_kin *kin; /* banishing: who was made from whom; else NULL */
     /* classes */
     MR_VEC(dtr_node) nodes;
     uint32_t count;
 } dtr_run;
 
 /* dtr_run.c */
+void dtr_evict(dtr_run *run, uint32_t storage, dtr_deed_kind why);
+void dtr_pin(dtr_run *run, uint32_t storage);
 dtr_result dtr_materialize(dtr_run *run, uint32_t op, uint32_t tensor, bool again);
 
 /* dtr_spoil.c */
@@ -98,5 +104,14 @@ void dtr_classes_evict(dtr_run *run, uint32_t storage);
 void dtr_classes_compute(dtr_run *run);
 /* Sum over the classes of the evicted storages next to it. */
 int64_t dtr_classes_around(dtr_run *run, uint32_t storage);
+
+/* dtr_banish.c */
+mr_ids dtr_parents(const dtr_run *run, uint32_t op, uint32_t tensor); /* as they are now */
+void dtr_banish_begin(dtr_run *run);
+void dtr_banish_create(dtr_run *run, uint32_t op);
+void dtr_banish_evict(dtr_run *run, uint32_t storage);
+void dtr_banish_try(dtr_run *run, uint32_t storage);
+void dtr_banish_unlock(dtr_run *run, uint32_t tensor, mr_ids came);
+uint64_t dtr_banish_around(dtr_run *run, uint32_t storage, bool both, uint64_t *accessed);
 
 #endif

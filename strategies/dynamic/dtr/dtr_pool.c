@@ -93,11 +93,24 @@ static double free_score(dtr_run *run, uint32_t storage)
     return score;
 }
 
+/* With banishing, storages around are as if they had been accessed with it. */
+static double banishing_score(dtr_run *run, uint32_t storage)
+{
+    const dtr_heuristic *h = &run->options->heuristic;
+    uint64_t accessed = run->states[storage].accessed, ns = run->states[storage].ns;
+    const uint64_t size = h->size ? run->program->storages.at[storage].bytes : 1;
+    ns += dtr_banish_around(run, storage, h->cost == DTR_COST_REGION, &accessed);
+    const uint64_t stale = h->stale ? run->report->clock - accessed : 1;
+    if ((h->size && !size) || (h->stale && !stale)) return INFINITY;
+    return dtr_quotient((int64_t)ns, size, stale);
+}
+
 /* The score, or something above `best` when it is. */
 static double score_of(dtr_run *run, uint32_t storage, double best)
 {
     const dtr_heuristic *h = &run->options->heuristic;
     const dtr_state *s = &run->states[storage];
+    if (run->kin && h->cost >= DTR_COST_ANCESTORS) return banishing_score(run, storage);
     if (run->begins) return free_score(run, storage);
     if (h->rule == DTR_OLDEST) return (double)s->accessed;
     const uint64_t size = h->size ? run->program->storages.at[storage].bytes : 1;

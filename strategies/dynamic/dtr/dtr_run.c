@@ -13,9 +13,10 @@ static void write_down(dtr_run *run, dtr_deed_kind kind, uint32_t id)
         MR_PUSH(run->ctx, &run->report->deeds, (dtr_deed){kind, id, run->step});
 }
 
+/* simrd keeps none while it banishes; neighbourhoods are then searched anew. */
 static bool has_regions(const dtr_run *run)
 {
-    return run->options->heuristic.cost >= DTR_COST_ANCESTORS;
+    return !run->kin && run->options->heuristic.cost >= DTR_COST_ANCESTORS;
 }
 
 static bool has_classes(const dtr_run *run)
@@ -25,7 +26,7 @@ static bool has_classes(const dtr_run *run)
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-static void evict(dtr_run *run, uint32_t storage, dtr_deed_kind why)
+void dtr_evict(dtr_run *run, uint32_t storage, dtr_deed_kind why)
 {
     const dtr_storage *s = &run->program->storages.at[storage];
     run->states[storage].present = false;
@@ -35,6 +36,7 @@ static void evict(dtr_run *run, uint32_t storage, dtr_deed_kind why)
         run->defined[s->tensors.at[i]] = false;
     if (why == DTR_EVICTED) run->report->evictions++;
     write_down(run, why, storage);
+    if (run->kin) dtr_banish_evict(run, storage);
     if (has_regions(run)) dtr_regions_evict(run, storage);
     if (has_classes(run)) dtr_classes_evict(run, storage);
 }
@@ -45,7 +47,7 @@ static bool make_room(dtr_run *run, uint64_t bytes)
     const uint64_t budget = run->options->budget;
     while (bytes > budget || run->used > budget - bytes) {
         if (!run->pooled) return false;
-        evict(run, dtr_choose(run), DTR_EVICTED);
+        dtr_evict(run, dtr_choose(run), DTR_EVICTED);
     }
     return true;
 }
@@ -63,13 +65,14 @@ static void compute(dtr_run *run, const dtr_frame *frame)
     report->remats += frame->again;
     run->used += op->bytes + op->workspace - dtr_taken_bytes(run->program, op);
     if (run->used > report->peak) report->peak = run->used;
-    run->fresh.n = 0;
+    run->fresh.n = run->came.n = 0;
     for (uint32_t i = 0; i <= op->out.n; i++) { /* the wanted one comes last */
         const uint32_t t = i < op->out.n ? op->out.at[i] : frame->tensor;
         if (t == MR_NONE || (i < op->out.n && t == frame->tensor)) continue;
         const uint32_t s = run->program->tensors.at[t].storage;
         if (run->defined[t]) doubles += run->program->tensors.at[t].bytes;
-        else if (!run->states[s].present) MR_PUSH(run->ctx, &run->fresh, s);
+        else MR_PUSH(run->ctx, &run->came, t);
+        if (!run->states[s].present) MR_PUSH(run->ctx, &run->fresh, s);
         run->defined[t] = true;
         run->states[s].present = true;
     }
@@ -82,11 +85,13 @@ static void compute(dtr_run *run, const dtr_frame *frame)
 
 static void push(dtr_run *run, uint32_t op, uint32_t tensor, bool again)
 {
-    const mr_ids in = run->program->ops.at[op].in;
+    const mr_ids in = dtr_parents(run, op, tensor);
     const dtr_tensor *tensors = run->program->tensors.at;
     dtr_frame frame = {tensor, op, run->missing.n, 0, again};
-    for (uint32_t i = 0; i < in.n; i++)
-        run->states[tensors[in.at[i]].storage].accessed = run->report->clock;
+    for (uint32_t i = 0; i < in.n; i++) {
+        dtr_state *s = &run->states[tensors[in.at[i]].storage];
+        if (!run->kin || !s->released) s->accessed = run->report->clock;
+    }
     for (uint32_t i = 0; i < in.n; i++)
         if (run->defined[in.at[i]]) dtr_lock(run, tensors[in.at[i]].storage);
         else MR_PUSH(run->ctx, &run->missing, in.at[i]);
@@ -101,7 +106,7 @@ static void give_up_taken(dtr_run *run, const dtr_op *op)
         run->states[op->takes.at[i]].released = true;
         dtr_let_go(run, op->takes.at[i]);
         run->used += run->program->storages.at[op->takes.at[i]].bytes; /* which evict gives back */
-        evict(run, op->takes.at[i], DTR_TAKEN);
+        dtr_evict(run, op->takes.at[i], DTR_TAKEN);
     }
 }
 
@@ -113,7 +118,9 @@ static dtr_result pop(dtr_run *run)
     const uint64_t bytes = op->bytes + op->workspace - dtr_taken_bytes(run->program, op);
     if (!make_room(run, bytes)) return DTR_OOM;
     compute(run, &frame);
-    for (uint32_t i = 0; i < op->in.n; i++)
+    if (run->kin && frame.tensor != MR_NONE)
+        dtr_banish_unlock(run, frame.tensor, (mr_ids){run->came.at, run->came.n});
+    for (uint32_t i = 0; (!run->kin || frame.tensor == MR_NONE) && i < op->in.n; i++)
         dtr_unlock(run, run->program->tensors.at[op->in.at[i]].storage);
     give_up_taken(run, op);
     return run->report->remat > run->options->limit ? DTR_THRASH : DTR_PASS;
@@ -162,6 +169,7 @@ static dtr_result run_op(dtr_run *run, uint32_t o)
     }
     for (uint32_t i = 0; i < op->out.n; i++)
         run->states[p->tensors.at[op->out.at[i]].storage].tensors_n++;
+    if (run->kin) dtr_banish_create(run, o);
     const dtr_result result = dtr_materialize(run, o, op->out.n ? op->out.at[0] : MR_NONE, false);
     for (uint32_t i = 0; !result && i < op->out.n; i++)
         run->states[p->tensors.at[op->out.at[i]].storage].accessed = run->report->clock;
@@ -170,7 +178,7 @@ static dtr_result run_op(dtr_run *run, uint32_t o)
     return result;
 }
 
-static void pin(dtr_run *run, uint32_t storage)
+void dtr_pin(dtr_run *run, uint32_t storage)
 {
     if (run->states[storage].pinned) return;
     dtr_lock(run, storage);
@@ -186,7 +194,7 @@ static dtr_result release_constant(dtr_run *run, uint32_t storage)
     if (result) return result;
     s->pinned = false;
     dtr_unlock(run, storage);
-    evict(run, storage, DTR_RELEASED);
+    dtr_evict(run, storage, DTR_RELEASED);
     return result;
 }
 
@@ -194,10 +202,14 @@ static dtr_result release(dtr_run *run, uint32_t storage)
 {
     dtr_state *s = &run->states[storage];
     s->released = true;
+    if (run->kin) {
+        dtr_banish_try(run, storage);
+        return DTR_PASS;
+    }
     if (run->program->storages.at[storage].constant) return release_constant(run, storage);
     dtr_let_go(run, storage);
     if (run->options->dealloc == DTR_EAGER && s->present && !s->pinned)
-        evict(run, storage, DTR_RELEASED);
+        dtr_evict(run, storage, DTR_RELEASED);
     return DTR_PASS;
 }
 
@@ -208,7 +220,7 @@ static dtr_result do_step(dtr_run *run, const dtr_step *step)
     const dtr_result result = run_op(run, step->id);
     const dtr_op *op = &p->ops.at[step->id];
     for (uint32_t i = 0; !result && op->constant && i < op->out.n; i++)
-        pin(run, p->tensors.at[op->out.at[i]].storage);
+        dtr_pin(run, p->tensors.at[op->out.at[i]].storage);
     return result;
 }
 
@@ -235,6 +247,7 @@ void dtr_run_program(mr_ctx *ctx, const dtr_program *program, const dtr_options 
                      .pool_last = MR_NONE,
                      .random = options->seed};
     *out = (dtr_report){.clock = 1};
+    if (options->dealloc == DTR_BANISH) dtr_banish_begin(run);
     if (has_regions(run)) dtr_regions_begin(run);
     if (options->weights || options->heuristic.ahead) add_up_times(run);
     for (; !out->result && run->step < program->steps.n; run->step++)
@@ -244,6 +257,6 @@ void dtr_run_program(mr_ctx *ctx, const dtr_program *program, const dtr_options 
         const uint32_t t = program->kept.at[i];
         if (!run->defined[t])
             out->result = dtr_materialize(run, program->tensors.at[t].op, t, true);
-        if (!out->result) pin(run, program->tensors.at[t].storage);
+        if (!out->result) dtr_pin(run, program->tensors.at[t].storage);
     }
 }
