@@ -8,6 +8,7 @@
 #include "report.h"
 
 #define OURS "search"
+#define ROUNDS 3 /* of the search: a second or two of work where there is much to gain */
 
 typedef struct attempt {
     const char *name;
@@ -36,6 +37,7 @@ static double seconds_of(clockid_t clock)
 static void search(attempts *t, plan_layout *out)
 {
     const plan_effort effort = {.seconds = (double)t->args->seconds,
+                                .rounds = ROUNDS,
                                 .threads = (uint32_t)t->args->jobs,
                                 .capacity = t->args->capacity,
                                 .minimize = t->args->minimize};

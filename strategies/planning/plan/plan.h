@@ -118,6 +118,7 @@ bool plan_rule_knows(const plan_rule *rule, const plan_problem *problem);
 typedef struct plan_effort {
     double seconds;    /* stop after so long; 0: stop after a fixed amount of work, so that the
                           same question has the same answer on every machine */
+    uint32_t rounds;   /* of that, each as much as all before; 0: 2 */
     uint32_t threads;  /* at least 1; the answer does not depend on it unless time ran out */
     uint64_t capacity; /* stop once a layout is no higher; 0: go on */
     bool minimize;     /* go on until the height is proven to be the least */

@@ -210,6 +210,13 @@ static void run_round(solver *s, uint32_t round)
     if (s->plain && !is_enough(s) && !out_of_time(s)) search(s, round);
 }
 
+static uint32_t rounds_of(const plan_effort *effort)
+{
+    if (effort->minimize || effort->seconds > 0) return UINT32_MAX;
+    if (effort->capacity) return ROUNDS_TO_FIT;
+    return effort->rounds ? effort->rounds : ROUNDS;
+}
+
 void plan_solve(mr_ctx *ctx, const plan_problem *problem, const plan_effort *effort,
                 plan_answer *out)
 {
@@ -233,9 +240,7 @@ void plan_solve(mr_ctx *ctx, const plan_problem *problem, const plan_effort *eff
     const uint64_t fixed = highest_fixed_end(problem);
     if (fixed > s.low) s.low = fixed;
     begin(&s);
-    const uint32_t rounds = effort->minimize || effort->seconds > 0 ? UINT32_MAX
-                            : effort->capacity                      ? ROUNDS_TO_FIT
-                                                                    : ROUNDS;
+    const uint32_t rounds = rounds_of(effort);
     for (uint32_t r = 0; r < rounds && !is_enough(&s); r++, s.work *= 2) {
         if (out_of_time(&s)) {
             out->in_time = false;
