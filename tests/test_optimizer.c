@@ -1,0 +1,177 @@
+/* optimizer: states and temporaries by name and form, what the referee makes of it, refusals. */
+#include "evaluate.h"
+#include "format.h"
+#include "rewrite_check.h"
+#include "strategies.h"
+
+#include "test.h"
+
+#define MLP "tiny/mlp.csv"
+
+static mr_status rewritten(mr_ctx *ctx, const char *file, const char *spec, mr_trace *in,
+                           mr_trace *out)
+{
+    const mr_read_options options = {0};
+    mr_spec *parsed = MR_NEW(ctx, mr_spec);
+    MR_TRY(mr_recording_read(ctx, mr_printf(ctx, "%s/%s", TRACES, file), &options, in));
+    MR_TRY(mr_spec_parse(ctx, mr_strategies, mr_printf(ctx, "%s/bound", spec), parsed));
+    const mr_stage *stage = &parsed->rewrites.at[0];
+    MR_TRY(stage->strategy->rewrite(ctx, stage->params, in, out));
+    MR_TRY(mr_trace_check(ctx, out));
+    return mr_rewrite_check(ctx, in, out);
+}
+
+typedef struct counted {
+    uint64_t states, temporaries, parameters; /* bytes */
+    uint32_t ops;                             /* of the update */
+} counted;
+
+static counted count(const char *file, const char *spec)
+{
+    mr_ctx ctx = {0};
+    mr_trace in, out;
+    counted c = {0};
+    if (rewritten(&ctx, file, spec, &in, &out)) TEST_FAIL("%s: %s", spec, ctx.failure.text);
+    mr_rewrite_settle(&ctx, &out);
+    for (uint32_t s = 0; s < out.storages.n; s++) {
+        const mr_storage *storage = &out.storages.at[s];
+        if (storage->role == MR_ROLE_state && storage->before) c.states += storage->bytes;
+        if (storage->role == MR_ROLE_parameter) c.parameters += storage->bytes;
+    }
+    for (uint32_t o = 0; o < out.ops.n; o++) {
+        const mr_op *op = &out.ops.at[o];
+        if (op->phase != MR_UPDATE) continue;
+        c.ops++;
+        for (uint32_t i = 0; i < op->out.n; i++)
+            c.temporaries += out.tensors.at[op->out.at[i]].bytes;
+    }
+    mr_ctx_clear(&ctx);
+    return c;
+}
+
+TEST(states_are_those_of_the_optimizer)
+{
+    static const struct {
+        const char *spec;
+        uint32_t states, temporaries, ops; /* in parameters, ops for one parameter or for all */
+    } list[] = {
+        {"optimizer:sgd", 0, 0, 1},
+        {"optimizer:sgd-momentum", 1, 0, 3},
+        {"optimizer:adam", 2, 1, 7},
+        {"optimizer:adamw", 2, 1, 8},
+        {"optimizer:adamw,form=foreach", 2, 1, 8},
+        {"optimizer:rmsprop", 1, 1, 5},
+        {"optimizer:sgd,form=fused", 0, 0, 1},
+        {"optimizer:sgd-momentum,form=fused", 1, 0, 1},
+    };
+    for (size_t i = 0; i < MR_COUNT(list); i++) {
+        const counted c = count(MLP, list[i].spec);
+        if (c.states != list[i].states * c.parameters)
+            TEST_FAIL("%s: states of %" PRIu64 " bytes", list[i].spec, c.states);
+        CHECK_EQ(c.temporaries, list[i].temporaries * c.parameters);
+        CHECK_EQ(c.ops, list[i].ops);
+    }
+    const counted loop = count(MLP, "optimizer:adamw,form=for-loop");
+    CHECK_EQ(loop.states, 2 * loop.parameters);
+    CHECK_EQ(loop.temporaries, 2 * loop.parameters);
+}
+
+/* A quarter of Adam's states, and a number for each 256 of theirs. */
+TEST(eight_bits_take_a_quarter)
+{
+    const counted c = count("models/bert-base-mlm-b32-s128.csv.gz", "optimizer:adam8bit");
+    const double states = (double)c.states / (double)c.parameters;
+    if (states < 0.5 || states > 0.52) TEST_FAIL("states of %.3f parameters", states);
+}
+
+TEST(other_forms_are_refused)
+{
+    static const char *const list[] = {"optimizer:adafactor,form=foreach",
+                                       "optimizer:adam8bit,form=for-loop",
+                                       "optimizer:rmsprop,form=fused"};
+    for (size_t i = 0; i < MR_COUNT(list); i++) {
+        mr_ctx ctx = {0};
+        mr_trace in, out;
+        CHECK_EQ(rewritten(&ctx, MLP, list[i], &in, &out), MR_EUSAGE);
+        CHECK_HAS(ctx.failure.text, "a form that this optimizer has");
+        mr_ctx_clear(&ctx);
+    }
+}
+
+TEST(what_has_no_single_update_is_refused)
+{
+    static const char *const list[] = {"models/gpt2-small-generate-b8-s128.csv.gz",
+                                       "models/bert-base-changing-b16.csv.gz"};
+    for (size_t i = 0; i < MR_COUNT(list); i++) {
+        mr_ctx ctx = {0};
+        mr_trace in, out;
+        CHECK_EQ(rewritten(&ctx, list[i], "optimizer:sgd", &in, &out), MR_EUNSUPPORTED);
+        CHECK_HAS(ctx.failure.text, "updates of parameters, expected one step");
+        mr_ctx_clear(&ctx);
+    }
+}
+
+/* ---- deliberate mistakes ----------------------------------------------------------------------- */
+
+static void expect(void (*mistake)(mr_ctx *, mr_trace *), const char *sentence)
+{
+    mr_ctx ctx = {0};
+    mr_trace in, out;
+    CHECK(!rewritten(&ctx, MLP, "optimizer:sgd-momentum", &in, &out));
+    mistake(&ctx, &out);
+    CHECK_EQ(mr_rewrite_check(&ctx, &in, &out), MR_EINVARIANT);
+    CHECK_HAS(ctx.failure.text, sentence);
+    mr_ctx_clear(&ctx);
+}
+
+static void say_nothing(mr_ctx *ctx, mr_trace *out)
+{
+    (void)ctx;
+    out->stand_ins.n = 0;
+}
+
+/* The gradients are read by the second of three ops. */
+static void forget_a_gradient(mr_ctx *ctx, mr_trace *out)
+{
+    mr_op *op = &out->ops.at[out->ops.n - 2];
+    op->in = mr_ids_of(ctx, op->in.n - 1, op->in.at);
+}
+
+static void forget_a_parameter(mr_ctx *ctx, mr_trace *out)
+{
+    mr_op *op = &out->ops.at[out->ops.n - 1];
+    op->in = mr_ids_of(ctx, op->in.n - 1, op->in.at + 1);
+}
+
+/* The states of before are there, but nothing reads them. */
+static void keep_old_states(mr_ctx *ctx, mr_trace *out)
+{
+    (void)ctx;
+    for (uint32_t s = 0; s < out->storages.n; s++)
+        if (out->storages.at[s].role == MR_ROLE_state) out->storages.at[s].before = true;
+}
+
+static void update_first(mr_ctx *ctx, mr_trace *out)
+{
+    (void)ctx;
+    for (uint32_t e = 0; e < out->events.n; e++) {
+        if (out->events.at[e].kind != MR_RUN) continue;
+        const mr_event first = out->events.at[e];
+        out->events.at[e].id = out->ops.n - 1;
+        for (uint32_t l = e + 1; l < out->events.n; l++)
+            if (out->events.at[l].kind == MR_RUN && out->events.at[l].id == out->ops.n - 1)
+                out->events.at[l] = first;
+        return;
+    }
+}
+
+TEST(the_referee_sees_what_is_wrong_with_an_update)
+{
+    expect(say_nothing, "is not run any more");
+    expect(forget_a_gradient, "no new op has read");
+    expect(forget_a_parameter, "no new op has read");
+    expect(keep_old_states, "no new op has read");
+    expect(update_first, "");
+}
+
+TEST_MAIN()
