@@ -39,6 +39,7 @@ typedef struct referee {
     uint64_t *flops;       /* by op of before: what carrying it out took */
     uint32_t *excused;     /* by op of before: the stand-in that speaks for it, MR_NONE */
     bool *used;            /* by value of before: a new op has read it */
+    bool *given;           /* by value of before: a stand-in has brought it */
     uint32_t *stands;      /* by op of `trace`: its stand-in, MR_NONE */
     value *last;           /* by storage of before: what a stand-in's ops wrote to it last */
     uint32_t parts;        /* of how many parts there are */
@@ -291,12 +292,14 @@ static bool is_lost_state(const referee *r, value v)
            && r->before.trace->storages.at[s].role == MR_ROLE_state;
 }
 
-/* Has a new op read it, or is it made by the ops that the stand-in speaks for? */
+/* Has a new op read it, or is it made by the ops that the stand-in speaks for?  What ops of another
+ * one made and it does not give is nobody's any more: new ops have something else instead. */
 static bool is_known(const referee *r, uint32_t stand, value v)
 {
     const uint32_t maker = r->before.maker[v];
-    return r->used[v] || (maker != MR_NONE && r->excused[maker] == stand)
-           || is_lost_state(r, v);
+    if (r->used[v] || is_lost_state(r, v)) return true;
+    if (maker == MR_NONE || r->excused[maker] == MR_NONE) return false;
+    return r->excused[maker] == stand || !r->given[v];
 }
 
 static mr_status look_at_work(referee *r, uint32_t o, uint32_t stand, uint32_t f)
@@ -327,6 +330,7 @@ static mr_status stand_in(referee *r, uint32_t o, uint32_t index)
                            "%s stands in for ops that do not write tensor %u",
                            named(r->ctx, r->trace, o), stand->holds.at[i]);
         r->holds[storage_of(r->trace, stand->gives.at[i])] = v;
+        r->given[v] = true;
     }
     return MR_OK;
 }
@@ -408,6 +412,7 @@ static mr_status begin(referee *r)
     r->excused = none_of(r->ctx, before->ops.n);
     r->last = MR_NEW_N(r->ctx, value, before->storages.n);
     r->used = MR_NEW_N(r->ctx, bool, r->before.values);
+    r->given = MR_NEW_N(r->ctx, bool, r->before.values);
     r->stands = none_of(r->ctx, after->ops.n);
     r->fresh = r->before.values;
     for (uint32_t s = 0; s < before->storages.n; s++)
