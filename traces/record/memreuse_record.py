@@ -1065,13 +1065,15 @@ def fused_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, sca
                                                         is_causal, scale=scale)[0]
 
 
-class _Attention(torch.overrides.TorchFunctionMode):
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        if func is torch.nn.functional.scaled_dot_product_attention and args[0].is_cuda:
-            out = fused_attention(*args, **(kwargs or {}))
-            if out is not None:
-                return out
-        return func(*args, **(kwargs or {}))
+def _fuse_attention(stack):
+    """A replaced function, since a TorchFunctionMode is off in backward, where checkpoint runs."""
+    original = torch.nn.functional.scaled_dot_product_attention
+
+    def attention(query, *args, **kwargs):
+        out = fused_attention(query, *args, **kwargs) if query.is_cuda else None
+        return original(query, *args, **kwargs) if out is None else out
+
+    _replace(stack, torch.nn.functional, "scaled_dot_product_attention", attention)
 
 
 class _Values(TorchDispatchMode):
@@ -1105,7 +1107,7 @@ def pretend_cuda():
         mode = stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         stack.enter_context(torch.device("cuda"))
         if not torch.cuda.is_available():
-            stack.enter_context(_Attention())
+            _fuse_attention(stack)
         stack.enter_context(_Values())
         yield mode
 

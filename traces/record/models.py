@@ -91,7 +91,7 @@ def tokens(vocabulary, *shape):
 
 
 def token_loss(logits, labels):
-    return F.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1))
+    return F.cross_entropy(logits.view(-1, logits.shape[-1]), labels.reshape(-1))
 
 
 def attend(options, q, k, v, mask=None, dropout=0.0, causal=False, training=True):
