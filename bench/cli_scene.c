@@ -8,9 +8,6 @@
 #include "report.h"
 #include "strategies.h"
 
-#define ASSUMED_DEVICE                                                                         \
-    "a100-80" /* whose context and costs are shown when nobody names a device */
-
 /* ---- cutting ----------------------------------------------------------------------------- */
 
 static bool parse_time(const char *text, uint64_t *ns)
@@ -114,7 +111,7 @@ static mr_status choose_cuda_devices(mr_ctx *ctx, const mr_args *args, mr_scene 
                    args->cuda_device);
 }
 
-static mr_tf32 use_of_tf32(const char *word)
+mr_tf32 mr_tf32_named(const char *word)
 {
     if (strcmp(word, "all") == 0) return MR_TF32_ALL;
     return strcmp(word, "off") == 0 ? MR_TF32_OFF : MR_TF32_CONV;
@@ -123,8 +120,8 @@ static mr_tf32 use_of_tf32(const char *word)
 static mr_status choose_device(mr_ctx *ctx, const mr_args *args, mr_scene *scene)
 {
     scene->device_assumed = !args->device;
-    MR_TRY(mr_device_find(ctx, args->device ? args->device : ASSUMED_DEVICE, &scene->device));
-    scene->device.use_tf32 = use_of_tf32(args->tf32);
+    MR_TRY(mr_device_find(ctx, args->device ? args->device : MR_ASSUMED_DEVICE, &scene->device));
+    scene->device.use_tf32 = mr_tf32_named(args->tf32);
     scene->capacity = args->capacity ? args->capacity
                       : args->device ? mr_device_capacity(&scene->device)
                                      : UINT64_MAX;

@@ -117,7 +117,8 @@ typedef struct mr_command {
     void (*help)(mr_ctx *ctx); /* prints more to the end of its help; may be NULL */
 } mr_command;
 
-#define MR_COMMANDS(X) X(list) X(info) X(compare) X(explain) X(check) X(convert) X(plan) X(plot)
+#define MR_COMMANDS(X)                                                                         \
+    X(list) X(info) X(compare) X(sweep) X(explain) X(check) X(convert) X(plan) X(plot)
 
 #define X(name) extern const mr_command mr_command_##name;
 MR_COMMANDS(X)
@@ -133,10 +134,14 @@ void mr_args_help(mr_ctx *ctx, const mr_command *command); /* to standard output
 
 /* ---- devices ----------------------------------------------------------------------------- */
 
+/* Whose context and costs are shown when nobody names a device. */
+#define MR_ASSUMED_DEVICE "a100-80"
+
 /* Rows of devices.csv, which is built into the program; ends with a row whose name is NULL. */
 mr_status mr_devices(mr_ctx *ctx, const mr_device **out, uint32_t *n);
 /* MR_EUSAGE with the nearest name. */
 mr_status mr_device_find(mr_ctx *ctx, const char *name, mr_device *out);
+mr_tf32 mr_tf32_named(const char *word); /* conv, all, off */
 
 /* ---- what a command line asks to be replayed --------------------------------------------- */
 

@@ -27,6 +27,8 @@ typedef struct mr_table {
 } mr_table;
 
 void mr_table_text(mr_ctx *ctx, const mr_table *table, const char *indent, mr_sink *sink);
+void mr_table_rows(mr_ctx *ctx, const mr_table *table, const char *indent,
+                   mr_sink *sink); /* without headings */
 void mr_table_markdown(mr_ctx *ctx, const mr_table *table, mr_sink *sink);
 
 /* The text cut into lines between words, to be printed from this column on. */

@@ -100,12 +100,23 @@ static void put_row(mr_ctx *ctx, const mr_table *table, const uint32_t *widths,
     }
 }
 
+static void put_rows(mr_ctx *ctx, const mr_table *table, const uint32_t *widths,
+                     const char *indent, mr_sink *sink)
+{
+    for (uint32_t i = 0; i < table->cells.n; i += table->columns)
+        put_row(ctx, table, widths, table->cells.at + i, false, indent, sink);
+}
+
 void mr_table_text(mr_ctx *ctx, const mr_table *table, const char *indent, mr_sink *sink)
 {
     const uint32_t *widths = column_widths(ctx, table);
     put_row(ctx, table, widths, table->headings, true, indent, sink);
-    for (uint32_t i = 0; i < table->cells.n; i += table->columns)
-        put_row(ctx, table, widths, table->cells.at + i, false, indent, sink);
+    put_rows(ctx, table, widths, indent, sink);
+}
+
+void mr_table_rows(mr_ctx *ctx, const mr_table *table, const char *indent, mr_sink *sink)
+{
+    put_rows(ctx, table, column_widths(ctx, table), indent, sink);
 }
 
 static void put_markdown(mr_sink *sink, const char *text)

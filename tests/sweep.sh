@@ -1,0 +1,67 @@
+#!/bin/sh
+# sweep.sh MEMREUSE ROOT -- memreuse sweep: the same cells whatever -j, and after an interruption.
+set -u
+memreuse=$1
+root=$2
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+failures=0
+fail() { echo "$*"; failures=$((failures + 1)); }
+cd "$work" || exit 1
+
+{
+    echo "trace mlp $root/traces/tiny/mlp.csv"
+    echo "trace streams $root/traces/tiny/streams.csv"
+    echo "lattice all inplace accumulate:2 accumulate:4 /pytorch"
+    echo "claim Parts take less"
+    echo "expect peak_allocated[accumulate:2/pytorch] < peak_allocated[pytorch]"
+} >suite.txt
+
+"$memreuse" sweep suite.txt -j 1 -o one.csv >one.txt || fail "sweep failed"
+[ "$(wc -l <one.csv)" -eq 17 ] || fail "one.csv has $(wc -l <one.csv) lines, expected 17"
+[ ! -e one.csv.part ] || fail "one.csv.part is left"
+for jobs in 2 8; do
+    "$memreuse" sweep suite.txt -j $jobs -o many.csv >many.txt || fail "sweep -j $jobs failed"
+    cmp one.csv many.csv || fail "-j $jobs writes other cells"
+    cmp one.txt many.txt || fail "-j $jobs prints other verdicts"
+done
+
+# A folder in the place of the results: all cells are computed, then they cannot be written.
+interrupted()
+{
+    rm -rf cells.csv
+    mkdir cells.csv
+    "$memreuse" sweep suite.txt -o cells.csv >said 2>&1 && fail "a folder was written to"
+    rmdir cells.csv
+    [ "$(wc -l <cells.csv.part)" -eq 18 ] || fail "not all cells are kept"
+}
+
+# What is kept is believed up to the first row that is not whole, which cannot be told from a
+# finished run, unless a number in it is another one.
+interrupted
+sed '4s/,[0-9]*,[0-9]*,\([^,]*\),[^,]*,$/,77,88,\1,0,/' cells.csv.part >marked
+cmp -s marked cells.csv.part && fail "no row was marked"
+head -n 6 marked >cells.csv.part
+printf 'mlp,mlp.csv,"inplace+acc' >>cells.csv.part
+"$memreuse" sweep suite.txt -o cells.csv >said 2>&1 || fail "it does not go on: $(cat said)"
+[ "$(diff one.csv cells.csv | grep -c '^>')" -eq 1 ] || fail "not only the marked cell differs"
+grep -q ',77,88,' cells.csv || fail "the kept cell was computed again"
+[ ! -e cells.csv.part ] || fail "cells.csv.part is left"
+
+# Another suite, or other bytes in a recording, begin anew.
+interrupted
+sed '4s/,[0-9]*,[0-9]*,\([^,]*\),[^,]*,$/,77,88,\1,0,/' cells.csv.part >marked
+cp marked cells.csv.part
+echo "# more words" >>suite.txt
+"$memreuse" sweep suite.txt -o cells.csv >said 2>&1 || fail "a changed suite failed"
+cmp one.csv cells.csv || fail "cells of another suite were kept"
+
+# Whatever stands in the file beside, it is no reason to fail.
+for junk in '' 'a,b' '"' "$(printf 'x\001y')"; do
+    printf '%s\n' "$junk" >cells.csv.part
+    "$memreuse" sweep suite.txt -o cells.csv >said 2>&1 || fail "junk '$junk': $(cat said)"
+    cmp one.csv cells.csv || fail "junk '$junk' changed the cells"
+done
+
+[ $failures -eq 0 ] || { echo "$failures checks failed"; exit 1; }
+echo "cells do not depend on threads and interruptions"
