@@ -3,6 +3,7 @@
 #define MR_STRATEGY_H
 
 #include "param.h"
+#include "paths.h"
 #include "placement.h"
 #include "rewrite.h"
 

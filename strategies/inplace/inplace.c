@@ -13,10 +13,13 @@
 #include <string.h>
 
 typedef struct settings {
+    const char *module;
     bool add, dropout;
 } settings;
 
 static const mr_param params[] = {
+    MR_PARAM_TEXT(settings, module, "",
+                  "only in modules with these paths, * standing for a name"),
     MR_PARAM_BOOL(settings, add, "False", "residual sums too, as x += y"),
     MR_PARAM_BOOL(settings, dropout, "False",
                   "dropout too, which then keeps a number instead of a byte for each element"),
@@ -150,6 +153,7 @@ static bool is_wanted(const writer *w, const inplace_kind *kind, const mr_op *op
 {
     const bool forward = op->phase == MR_FORWARD || op->again != MR_NONE;
     if (!kind || !forward || !op->out.n || op->mutates.n || !op->in.n) return false;
+    if (*w->settings->module && !mr_path_match(w->settings->module, op->module)) return false;
     if (kind->sort == INPLACE_DROPOUT) return w->settings->dropout;
     return op->out.n == 1 && (kind->sort != INPLACE_SUM || w->settings->add);
 }

@@ -92,6 +92,19 @@ static void drop_saved(writer *w, uint32_t o, uint32_t event)
             mr_rewrite_drop(&w->r, &w->again, op->saved.at[i].tensor);
 }
 
+/* What is kept for the second run, but not asked for since that stops early, goes with the
+ * region. */
+static void drop_kept(writer *w, uint32_t region)
+{
+    const uint32_t end = w->l->regions.at[region].end;
+    for (uint32_t e = w->l->look[region].stop; e < end; e++) {
+        if (event_at(w, e)->kind != MR_RUN) continue;
+        const mr_ids made = w->r.in->ops.at[event_at(w, e)->id].out;
+        for (uint32_t i = 0; i < made.n; i++)
+            if (w->l->kept[storage_of(w, made.at[i])]) mr_rewrite_drop(&w->r, NULL, made.at[i]);
+    }
+}
+
 /* Reentrant: what was held as long as autograd was inside. */
 static void drop_results(writer *w, uint32_t region)
 {
@@ -148,7 +161,11 @@ static void write_events(writer *w)
         const uint32_t ends = w->l->ends[e];
         if (event_at(w, e)->kind == MR_RUN) write_run(w, e);
         else if (!w->l->moved_drop[e]) mr_rewrite_keep(&w->r, NULL, e);
-        if (ends == MR_NONE || !w->how->reentrant) continue;
+        if (ends == MR_NONE) continue;
+        if (!w->how->reentrant) {
+            drop_kept(w, ends);
+            continue;
+        }
         w->r.out->ops.at[event_at(w, e)->id].of = w->l->look[ends].holder;
         drop_results(w, ends);
     }

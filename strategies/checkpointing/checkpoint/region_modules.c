@@ -5,7 +5,7 @@
  * the stretch is cut: at the first op of its first submodule in each call.
  */
 #include "names.h"
-#include "region_pattern.h"
+#include "paths.h"
 #include "region.h"
 
 #include <string.h>
@@ -116,7 +116,7 @@ static void find_lengths(finder *f)
         const char *module = f->trace->ops.at[o].module;
         const uint32_t i = mr_names_add(f->ctx, &f->modules, module, strlen(module));
         if (i < f->length.n) continue;
-        const size_t n = *f->pattern ? region_pattern_match(f->pattern, module)
+        const size_t n = *f->pattern ? mr_path_match(f->pattern, module)
                                      : block_on(f, module, numbered);
         MR_PUSH(f->ctx, &f->length, (uint32_t)n);
     }

@@ -1,5 +1,5 @@
-/* region_pattern -- a star stands for any letters but a dot. */
-#include "region_pattern.h"
+/* paths -- part by part, with the last star to go back to. */
+#include "paths.h"
 
 #include <string.h>
 
@@ -35,7 +35,7 @@ static size_t match_one(const char *p, const char *p_end, const char *path)
     return 0;
 }
 
-size_t region_pattern_match(const char *pattern, const char *path)
+size_t mr_path_match(const char *pattern, const char *path)
 {
     size_t best = 0;
     if (*pattern == '[') pattern++;
