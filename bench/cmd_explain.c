@@ -149,6 +149,18 @@ static void put_title(mr_ctx *ctx, const mr_moment *m, const mr_spec *spec, uint
                       mr_show_bytes(ctx, m->answer->metrics.peak_reserved));
 }
 
+/* What rewrites left as it was, and why.  Many ops are refused for the same reason. */
+static void put_remarks(const mr_trace *trace, mr_sink *sink)
+{
+    const uint32_t most = 20, n = trace->remarks.n < most ? trace->remarks.n : most;
+    if (!n) return;
+    mr_sink_print(sink, "What rewrites left as it was\n");
+    for (uint32_t i = 0; i < n; i++) mr_sink_print(sink, "  - %s\n", trace->remarks.at[i]);
+    if (n < trace->remarks.n)
+        mr_sink_print(sink, "  and %" PRIu32 " more like these\n", trace->remarks.n - n);
+    mr_sink_print(sink, "\n");
+}
+
 static mr_status explain(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
                          const mr_spec *spec, uint32_t device, mr_sink *sink)
 {
@@ -160,6 +172,7 @@ static mr_status explain(mr_ctx *ctx, const mr_args *args, const mr_scene *scene
     mr_moment_find(ctx, scene, answer, &moment);
     put_title(ctx, &moment, spec, device, sink);
     mr_report_moment(ctx, &moment, args, sink);
+    put_remarks(&answer->trace, sink);
     choose_candidates(ctx, &scene->trace, spec, &candidates);
     const mr_comparison tried = try_all(ctx, args, scene, &candidates, device);
     put_tried(ctx, &moment, spec, &tried, sink);
