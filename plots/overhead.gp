@@ -26,12 +26,12 @@ set xlabel "memory, in parts of the peak without a budget"
 set ylabel "time"
 set grid linecolor rgb "#dddddd"
 set key top left samplen 2
-time(log, plan) = strcol(1) eq log && strcol(2) eq plan && strcol(5) eq "pass" \
+spent(log, plan) = strcol(1) eq log && strcol(2) eq plan && strcol(5) eq "pass" \
                       ? ($6 - 1) / ($6 - 1 - $7) : NaN
 do for [l = 1:words(logs)] {
     if (l > 1) { unset key }
     set title word(logs, l)
-    plot for [p = 1:8] DATA using 3:(time(word(logs, l), word(plans, p))) skip 1 \
+    plot for [p = 1:8] DATA using 3:(spent(word(logs, l), word(plans, p))) skip 1 \
              with linespoints title word(titles, p) linecolor rgb hue[p] \
              linewidth thick[p] dashtype dash[p] pointtype 7 pointsize 0.4
 }
