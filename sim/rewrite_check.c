@@ -302,6 +302,33 @@ static bool is_known(const referee *r, uint32_t stand, value v)
     return r->excused[maker] == stand || !r->given[v];
 }
 
+/* Are all results read that are saved?  Else the gradient would have to be made of less. */
+static mr_status reads_what_is_saved(const referee *r, uint32_t o)
+{
+    const mr_op *op = &r->trace->ops.at[o];
+    if (op->of == MR_NONE || r->stands[op->of] == MR_NONE) return MR_OK;
+    const mr_op *of = &r->trace->ops.at[op->of];
+    for (uint32_t i = 0; i < of->saved.n; i++) {
+        uint32_t j = 0;
+        while (j < op->in.n && op->in.at[j] != of->saved.at[i].tensor) j++;
+        if (j < op->in.n || of->saved.at[i].as != MR_SAVED_OUTPUT) continue;
+        return mr_fail(r->ctx, MR_EINVARIANT,
+                       "%s stands in for the gradient of %s, but does not read tensor %u, which"
+                       " that saved",
+                       named(r->ctx, r->trace, o), named(r->ctx, r->trace, op->of),
+                       of->saved.at[i].tensor);
+    }
+    return MR_OK;
+}
+
+/* Is result k in the memory of something that the op reads? */
+static bool is_view(const mr_trace *trace, const mr_op *op, uint32_t k)
+{
+    for (uint32_t i = 0; i < op->in.n && k < op->out.n; i++)
+        if (storage_of(trace, op->in.at[i]) == storage_of(trace, op->out.at[k])) return true;
+    return false;
+}
+
 static mr_status look_at_work(referee *r, uint32_t o, uint32_t stand, uint32_t f)
 {
     const mr_trace *before = r->before.trace;
@@ -314,13 +341,15 @@ static mr_status look_at_work(referee *r, uint32_t o, uint32_t stand, uint32_t f
                        named(r->ctx, r->trace, o), named(r->ctx, before, f), told(r, v));
     }
     for (uint32_t k = 0; k < results(op); k++)
-        r->last[storage_of(before, result(op, k))] = r->before.made[f] + k;
+        if (!is_view(before, op, k))
+            r->last[storage_of(before, result(op, k))] = r->before.made[f] + k;
     return MR_OK;
 }
 
 static mr_status stand_in(referee *r, uint32_t o, uint32_t index)
 {
     const mr_stand_in *stand = &r->trace->stand_ins.at[index];
+    MR_TRY(reads_what_is_saved(r, o));
     for (uint32_t i = 0; i < stand->ops.n; i++)
         MR_TRY(look_at_work(r, o, index, stand->ops.at[i]));
     for (uint32_t i = 0; i < stand->gives.n; i++) {
