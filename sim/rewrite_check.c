@@ -1,8 +1,9 @@
-/* rewrite_check -- the referee of rewrites: values are numbered, then looked for (see the header).
+/* rewrite_check -- the referee of rewrites: values are numbered, then looked for (see the
+ * header).
  *
- * Numbers of values:  0 none · 1 + s what storage s held before the first event · then, op by op,
- * one for each tensor in its `out` and `mutates` · then those of new ops.  A value of part p has p
- * in its upper half, and so has the sum of the parts up to p, marked as such.
+ * Numbers of values:  0 none · 1 + s what storage s held before the first event · then, op by
+ * op, one for each tensor in its `out` and `mutates` · then those of new ops.  A value of part
+ * p has p in its upper half, and so has the sum of the parts up to p, marked as such.
  */
 #include "rewrite_check.h"
 
@@ -47,7 +48,7 @@ typedef struct referee {
     uint32_t event;
 } referee;
 
-/* ---- small questions ------------------------------------------------------------------------- */
+/* ---- small questions --------------------------------------------------------------------- */
 
 static uint32_t storage_of(const mr_trace *trace, uint32_t tensor)
 {
@@ -91,7 +92,7 @@ static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
     return at;
 }
 
-/* ---- before: who reads what ------------------------------------------------------------------ */
+/* ---- before: who reads what -------------------------------------------------------------- */
 
 static void number_op(numbering *b, uint32_t o, uint32_t event, value *holds, uint32_t *viewed)
 {
@@ -146,20 +147,20 @@ static const char *told(const referee *r, value v)
     if (number <= b->trace->storages.n)
         return mr_printf(r->ctx, "what storage %u held before the first event", number - 1);
     if (number >= b->values) return "what a new op wrote";
-    return mr_printf(r->ctx, "what %s wrote%s", named(r->ctx, b->trace, b->maker[number]), part);
+    return mr_printf(r->ctx, "what %s wrote%s", named(r->ctx, b->trace, b->maker[number]),
+                     part);
 }
 
-/* ---- after: whose work an op does ------------------------------------------------------------ */
+/* ---- after: whose work an op does -------------------------------------------------------- */
 
 static uint32_t counterpart(const referee *r, uint32_t o)
 {
     const uint32_t n = r->before.trace->ops.n;
     const mr_op *op = &r->trace->ops.at[o];
     if (o < n) return o;
-    if (op->again != MR_NONE) { /* of an op of before, or of a new one that does a part */
-        const mr_op *first = &r->trace->ops.at[op->again];
-        if (op->again < n) return op->again;
-        return first->part && first->origin < n ? first->origin : MR_NONE;
+    if (op->again < n) { /* a part of an earlier rewrite is nothing new */
+        const mr_op *first = &r->before.trace->ops.at[op->again];
+        if (first->part == op->part && first->origin == op->origin) return op->again;
     }
     return op->part && op->origin < n ? op->origin : MR_NONE;
 }
@@ -218,8 +219,8 @@ static mr_status reads(referee *r, uint32_t o, uint32_t f, uint32_t i)
     return MR_OK;
 }
 
-/* Which result of the counterpart result k is: the one at its place, or, where an op has come to
- * work in place, the tensor of the same number. */
+/* Which result of the counterpart result k is: the one at its place, or, where an op has come
+ * to work in place, the tensor of the same number. */
 static uint32_t same_result(const mr_op *op, const mr_op *old, uint32_t k)
 {
     if (op->out.n == old->out.n && op->mutates.n == old->mutates.n) return k;
@@ -233,7 +234,8 @@ static void write_results(referee *r, uint32_t o, uint32_t f)
     const mr_op *op = &r->trace->ops.at[o];
     for (uint32_t k = 0; k < results(op); k++) {
         const uint32_t s = storage_of(r->trace, result(op, k));
-        if (!writes(r->trace, op, k, r->viewed, r->event) || is_statistic(r->trace, s)) continue;
+        if (!writes(r->trace, op, k, r->viewed, r->event) || is_statistic(r->trace, s))
+            continue;
         uint32_t j = MR_NONE;
         if (f != MR_NONE) j = same_result(op, &r->before.trace->ops.at[f], k);
         if (j == MR_NONE) r->holds[s] = r->fresh++;
@@ -241,7 +243,7 @@ static void write_results(referee *r, uint32_t o, uint32_t f)
     }
 }
 
-/* ---- ops without a counterpart ----------------------------------------------------------------- */
+/* ---- ops without a counterpart ----------------------------------------------------------- */
 
 static void note_use(referee *r, const mr_op *op)
 {
@@ -292,8 +294,9 @@ static bool is_lost_state(const referee *r, value v)
            && r->before.trace->storages.at[s].role == MR_ROLE_state;
 }
 
-/* Has a new op read it, or is it made by the ops that the stand-in speaks for?  What ops of another
- * one made and it does not give is nobody's any more: new ops have something else instead. */
+/* Has a new op read it, or is it made by the ops that the stand-in speaks for?  What ops of
+ * another one made and it does not give is nobody's any more: new ops have something else
+ * instead. */
 static bool is_known(const referee *r, uint32_t stand, value v)
 {
     const uint32_t maker = r->before.maker[v];
@@ -336,8 +339,7 @@ static mr_status look_at_work(referee *r, uint32_t o, uint32_t stand, uint32_t f
     for (uint32_t i = 0; i < op->in.n; i++) {
         const value v = r->before.read[r->before.first[f] + i];
         if (is_known(r, stand, v)) continue;
-        return mr_fail(r->ctx, MR_EINVARIANT,
-                       "%s stands in for %s, but no new op has read %s",
+        return mr_fail(r->ctx, MR_EINVARIANT, "%s stands in for %s, but no new op has read %s",
                        named(r->ctx, r->trace, o), named(r->ctx, before, f), told(r, v));
     }
     for (uint32_t k = 0; k < results(op); k++)
@@ -374,12 +376,13 @@ static mr_status run_new(referee *r, uint32_t o)
     return MR_OK;
 }
 
-/* ---- living through the trace after ------------------------------------------------------------ */
+/* ---- living through the trace after ------------------------------------------------------ */
 
 static mr_status count(referee *r, uint32_t o, uint32_t f)
 {
     const mr_op *op = &r->trace->ops.at[o];
-    const bool is_again = o >= r->before.trace->ops.n && op->again != MR_NONE;
+    const bool is_again =
+        o >= r->before.trace->ops.n && op->again != MR_NONE && counterpart(r, op->again) == f;
     const bool part = part_of(r, o, f) != 0;
     if (is_again) {
         if (r->done[f]) return MR_OK;
@@ -431,8 +434,9 @@ static mr_status begin(referee *r)
     const mr_trace *before = r->before.trace, *after = r->trace;
     if (after->ops.n < before->ops.n || after->storages.n < before->storages.n
         || after->tensors.n < before->tensors.n)
-        return mr_fail(r->ctx, MR_EINVARIANT,
-                       "a rewrite took away ops, tensors or storages, expected new ones behind");
+        return mr_fail(
+            r->ctx, MR_EINVARIANT,
+            "a rewrite took away ops, tensors or storages, expected new ones behind");
     r->holds = MR_NEW_N(r->ctx, value, after->storages.n);
     r->viewed = none_of(r->ctx, after->storages.n);
     r->done = MR_NEW_N(r->ctx, uint32_t, before->ops.n);
@@ -484,8 +488,7 @@ mr_status mr_rewrite_check(mr_ctx *ctx, const mr_trace *before, const mr_trace *
     referee r = {.ctx = ctx, .trace = after};
     number_values(ctx, before, &r.before);
     MR_TRY(begin(&r));
-    for (; r.event < after->events.n; r.event++)
-        MR_TRY(judge(&r, &after->events.at[r.event]));
+    for (; r.event < after->events.n; r.event++) MR_TRY(judge(&r, &after->events.at[r.event]));
     MR_TRY(check_all_is_done(&r));
     MR_TRY(mr_rewrite_check_holders(ctx, after));
     return mr_rewrite_check_versions(ctx, after);
