@@ -260,6 +260,66 @@ TEST(fixed_offsets_and_gaps_are_planned_too)
     }
 }
 
+/* ---- what others found hard ------------------------------------------------------------- */
+
+/* A table of lifetimes that the project may not ship; false when it is absent. */
+static bool read_shared(mr_ctx *ctx, const char *name, uint64_t inclusive, plan_problem *out)
+{
+    FILE *file = fopen(mr_printf(ctx, SHARED "/recordings/lifetimes/%s.csv", name), "r");
+    char line[200];
+    unsigned long long from, to, bytes;
+    if (!file) return false;
+    *out = (plan_problem){0};
+    while (fgets(line, sizeof line, file)) {
+        if (sscanf(line, "%*[^,],%llu,%llu,%llu", &from, &to, &bytes) != 3) continue;
+        const plan_buffer b = {.name = "",
+                               .lower = from,
+                               .upper = to + inclusive,
+                               .bytes = bytes,
+                               .align = 1,
+                               .fixed = PLAN_ANYWHERE};
+        plan_add(ctx, out, &b);
+    }
+    fclose(file);
+    CHECK_EQ(plan_prepare(ctx, out), MR_OK);
+    return true;
+}
+
+TEST(all_eleven_of_minimallocs_hard_problems_fit_into_a_mebibyte)
+{
+    for (char letter = 'A'; letter <= 'K'; letter++) {
+        mr_ctx ctx = {0};
+        plan_problem problem;
+        const plan_effort effort = {.threads = 2, .capacity = MR_MIB};
+        const bool there =
+            read_shared(&ctx, mr_printf(&ctx, "%c.1048576", letter), 0, &problem);
+        if (there) CHECK(solved(&ctx, &problem, &effort).layout.height <= MR_MIB);
+        mr_ctx_clear(&ctx);
+        if (!there) SKIP("no recordings of lifetimes");
+    }
+}
+
+TEST(what_is_reached_is_proven)
+{
+    static const struct {
+        const char *name;
+        uint64_t inclusive, height;
+    } known[] = {{"C.1048576", 0, 1039360}, {"iree-mobilebert", 1, 2164224}};
+    for (size_t i = 0; i < MR_COUNT(known); i++) {
+        mr_ctx ctx = {0};
+        plan_problem problem;
+        const plan_effort effort = {.threads = 2};
+        const bool there = read_shared(&ctx, known[i].name, known[i].inclusive, &problem);
+        if (there) {
+            const plan_answer answer = solved(&ctx, &problem, &effort);
+            CHECK_EQ(answer.layout.height, known[i].height);
+            CHECK_EQ(answer.bound, known[i].height);
+        }
+        mr_ctx_clear(&ctx);
+        if (!there) SKIP("no recordings of lifetimes");
+    }
+}
+
 /* A dive and its squeezing never beat the bound, and no turn loses what was found. */
 TEST(squeezing_never_makes_it_worse)
 {
