@@ -182,7 +182,9 @@ static mr_status push_value(mr_expect_parser *p, mr_expect *out)
 
 static mr_status take_tolerance(mr_expect_parser *p, mr_expect *out)
 {
+    const bool percent = out->percent;
     MR_TRY(take_sum(p, &out->within));
+    out->percent = percent; /* a tolerance says nothing about what it is of */
     out->relative = p->percent && out->within->kind == MR_EXPR_NUMBER;
     return out->relative ? MR_OK : same_dimension(p, out->values.at[0], out->within);
 }
@@ -215,7 +217,7 @@ mr_status mr_expect_parse(mr_ctx *ctx, const mr_lines *lines, const mr_suite *su
                           const mr_claim *claim, const char *text, mr_place place,
                           mr_expect *out)
 {
-    *out = (mr_expect){.text = text, .trace = MR_NONE};
+    *out = (mr_expect){.text = text, .trace = MR_NONE, .device = MR_NONE};
     mr_expect_parser p = {.ctx = ctx,
                           .lines = lines,
                           .suite = suite,

@@ -105,6 +105,7 @@ mr_status mr_expect_number(mr_expect_parser *p, const mr_expr **out)
         expr->dimension = units[i].dimension;
         p->out->decimal |= units[i].decimal;
         p->percent = i == 0;
+        p->out->percent |= p->percent;
         return MR_OK;
     }
     p->at = end;
@@ -263,6 +264,8 @@ mr_status mr_expect_cell(mr_expect_parser *p, const char *name, mr_place begin,
     }
     MR_TRY(mr_expect_need(p, "]"));
     p->out->uses_trace |= expr->trace == MR_NONE;
+    p->out->uses_device |= of_spec && expr->device == MR_NONE;
     if (expr->trace != MR_NONE) p->out->trace = expr->trace;
+    if (expr->device != MR_NONE) p->out->device = expr->device;
     return check_all_computed(p, expr);
 }

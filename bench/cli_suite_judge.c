@@ -35,7 +35,7 @@ static double bytes_of_trace(const mr_trace *trace, bool parameters)
     double sum = 0;
     for (uint32_t i = 0; i < trace->storages.n; i++) {
         const mr_storage *storage = &trace->storages.at[i];
-        if (parameters ? storage->role == MR_ROLE_parameter : storage->before)
+        if (parameters ? storage->role == MR_ROLE_parameter : storage->before && storage->after)
             sum += (double)storage->bytes;
     }
     return sum;
@@ -148,20 +148,26 @@ static void judge(mr_ctx *ctx, mr_suite *suite, uint32_t c, uint32_t e, uint32_t
     MR_PUSH(ctx, &suite->findings, finding);
 }
 
-/* What names all its traces itself is held once, whatever traces the claim is for. */
+/* What names its trace or device itself is held once, whatever set-ups the claim has. */
+static void judge_all(mr_ctx *ctx, mr_suite *suite, uint32_t c, uint32_t e)
+{
+    const mr_claim *claim = &suite->claims.at[c];
+    const mr_expect *expect = &claim->expects.at[e];
+    const uint32_t traces = expect->uses_trace ? claim->traces.n : 1;
+    const uint32_t devices = expect->uses_device ? suite->devices.n : 1;
+    for (uint32_t d = 0; d < devices; d++)
+        for (uint32_t t = 0; t < traces; t++)
+            judge(ctx, suite, c, e, expect->uses_trace ? claim->traces.at[t] : expect->trace,
+                  expect->uses_device         ? d
+                  : expect->device == MR_NONE ? 0
+                                              : expect->device);
+}
+
 void mr_suite_judge(mr_ctx *ctx, mr_suite *suite)
 {
-    for (uint32_t c = 0; c < suite->claims.n; c++) {
-        const mr_claim *claim = &suite->claims.at[c];
-        for (uint32_t e = 0; e < claim->expects.n; e++) {
-            const mr_expect *expect = &claim->expects.at[e];
-            for (uint32_t d = 0; d < suite->devices.n; d++) {
-                if (!expect->uses_trace) judge(ctx, suite, c, e, expect->trace, d);
-                for (uint32_t t = 0; expect->uses_trace && t < claim->traces.n; t++)
-                    judge(ctx, suite, c, e, claim->traces.at[t], d);
-            }
-        }
-    }
+    for (uint32_t c = 0; c < suite->claims.n; c++)
+        for (uint32_t e = 0; e < suite->claims.at[c].expects.n; e++)
+            judge_all(ctx, suite, c, e);
 }
 
 mr_verdict mr_claim_verdict(const mr_suite *suite, uint32_t claim)

@@ -6,8 +6,9 @@
 
 const char *mr_cell_result(const mr_suite_cell *cell)
 {
-    if (cell->failure.status == MR_EUNSUPPORTED) return "refused";
-    if (cell->failure.status) return "failed";
+    const mr_status status = cell->failure.status;
+    if (status == MR_EUNSUPPORTED || status == MR_EUSAGE) return "refused";
+    if (status) return "failed";
     return cell->metrics.refusals ? "OOM" : "fits";
 }
 

@@ -13,29 +13,17 @@ static const char *show_bytes(mr_ctx *ctx, double bytes, bool decimal)
     return mr_show_bytes(ctx, (uint64_t)(bytes + 0.5));
 }
 
-/* A number in the unit of its dimension; ratios of two like things mostly are parts. */
-static const char *show(mr_ctx *ctx, const mr_expr *expr, double value, bool decimal,
-                        bool parts)
+/* A number in the unit of its dimension. */
+static const char *show(mr_ctx *ctx, const mr_expect *expect, const mr_expr *expr, double value)
 {
     const mr_dimension d = expr->dimension;
-    if (d.bytes == 1 && d.time == 0) return show_bytes(ctx, value, decimal);
+    if (d.bytes == 1 && d.time == 0) return show_bytes(ctx, value, expect->decimal);
     if (d.bytes == 0 && d.time == 1 && value >= 0 && value < 1e18)
         return mr_show_ns(ctx, (uint64_t)(value + 0.5));
     if (d.bytes == 0 && d.time == -1) return mr_printf(ctx, "%.2f/s", value * 1e9);
-    if (parts) return mr_printf(ctx, "%.2f %%", 100 * value);
+    if (d.bytes == 1 && d.time == -1) return mr_printf(ctx, "%.1f GB/s", value);
+    if (expect->percent) return mr_printf(ctx, "%.2f %%", 100 * value);
     return mr_printf(ctx, "%.4g", value);
-}
-
-static bool is_part(const mr_expr *expr)
-{
-    return expr->kind == MR_EXPR_SAVING || expr->kind == MR_EXPR_OVERHEAD;
-}
-
-static bool shows_parts(const mr_expect *expect)
-{
-    for (uint32_t i = 0; i < expect->values.n; i++)
-        if (is_part(expect->values.at[i])) return true;
-    return false;
 }
 
 /* "5.64 GiB < 6.05 GiB", without what the text of the expectation says itself. */
@@ -46,7 +34,7 @@ static const char *show_values(mr_ctx *ctx, const mr_expect *expect, const mr_fi
         const mr_expr *value = expect->values.at[i];
         if (value->kind == MR_EXPR_NUMBER) continue;
         text = mr_printf(ctx, "%s%s%s", text, *text ? ", " : "",
-                         show(ctx, value, f->values[i], expect->decimal, shows_parts(expect)));
+                         show(ctx, expect, value, f->values[i]));
     }
     return text;
 }

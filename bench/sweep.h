@@ -53,7 +53,7 @@ typedef enum mr_expr_kind {
     MR_EXPR_NUMBER,
     MR_EXPR_METRIC,   /* of a cell */
     MR_EXPR_FITS,     /* 1 when a cell is computed to its end, 0 when it runs out of memory */
-    MR_EXPR_STATIC,   /* bytes of a trace that are there before the step */
+    MR_EXPR_STATIC,   /* bytes of a trace that are there before the step and after it */
     MR_EXPR_PARAMETERS,
     MR_EXPR_ADD,
     MR_EXPR_SUBTRACT,
@@ -93,12 +93,13 @@ typedef struct mr_expect {
     const char *text;
     bool between;
     bool decimal;  /* somebody wrote GB, so that is how bytes are shown */
+    bool percent;  /* likewise of plain numbers */
     bool relative; /* `within` is a part of the right side */
     MR_VEC(const mr_expr *) values;
     MR_VEC(mr_relation) relations; /* one less */
     const mr_expr *within;         /* NULL: exactly */
-    bool uses_trace;               /* some value is of the trace of the set-up */
-    uint32_t trace;                /* else of this one; MR_NONE: of none */
+    bool uses_trace, uses_device;  /* some value is of the trace, the device of the set-up */
+    uint32_t trace, device;        /* else of these; MR_NONE: of none */
 } mr_expect;
 
 typedef struct mr_claim {
