@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "compare.h"
+#include "twins.h"
 
 static const mr_cell *cell_at(const mr_comparison *c, uint32_t device, uint32_t spec)
 {
@@ -155,6 +156,16 @@ static void put_error(mr_ctx *ctx, const mr_scene *scene, mr_sink *sink)
                       mr_show_count(ctx, checked.n, "step", "steps"), checked.low, checked.high);
 }
 
+/* Likewise of peaks, as far as the program can tell its own error. */
+static void put_twins(mr_ctx *ctx, const mr_comparison *c, mr_sink *sink)
+{
+    mr_twins_list list = {0};
+    for (uint32_t i = 0; i < c->specs; i++)
+        if (mr_twins_add(ctx, c->cells[i].spec, &list) != MR_OK) return;
+    for (uint32_t i = 0; i < list.n; i++)
+        mr_sink_print(sink, "%s.\n", mr_twins_text(ctx, &list.at[i]));
+}
+
 static void put_definitions(mr_ctx *ctx, const mr_comparison *c, const layout *l, mr_sink *sink)
 {
     for (uint32_t i = 0; i < l->metrics.n; i++)
@@ -162,6 +173,7 @@ static void put_definitions(mr_ctx *ctx, const mr_comparison *c, const layout *l
     if (c->fit)
         mr_sink_print(sink, "%-15s smallest memory for the process on which it passes\n",
                       "fits in");
+    put_twins(ctx, c, sink);
     put_error(ctx, c->scene, sink);
     if (c->scene->device_assumed)
         mr_sink_print(sink,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "sweep.h"
+#include "twins.h"
 
 /* ---- numbers ----------------------------------------------------------------------------- */
 
@@ -103,6 +104,25 @@ static void put_claim(mr_ctx *ctx, const mr_suite *suite, uint32_t c, mr_sink *s
     mr_sink_print(sink, "\n");
 }
 
+/* What predictions with these rewrites were worth where they could be checked. */
+static void put_twins(mr_ctx *ctx, const mr_suite *suite, mr_sink *sink)
+{
+    mr_twins_list list = {0};
+    const char *checked = "", *unchecked = "";
+    for (uint32_t i = 0; i < suite->specs.n; i++)
+        if (mr_twins_add(ctx, &suite->specs.at[i].spec, &list) != MR_OK) return;
+    for (uint32_t i = 0; i < list.n; i++) {
+        const mr_twins *t = &list.at[i];
+        const char **text = t->n ? &checked : &unchecked;
+        *text = mr_printf(ctx, "%s%s%s", *text, **text ? t->n ? "; " : ", " : "",
+                          t->n ? mr_twins_text(ctx, t) : t->technique);
+    }
+    if (*checked) mr_sink_print(sink, "%s\n", mr_fold(ctx, mr_printf(ctx, "%s.", checked), 0));
+    if (*unchecked)
+        mr_sink_print(sink, "%s\n",
+                      mr_fold(ctx, mr_printf(ctx, "Unchecked: %s.", unchecked), 0));
+}
+
 static void put_setting(mr_ctx *ctx, const mr_suite *suite, mr_sink *sink)
 {
     if (suite->title) mr_sink_print(sink, "%s\n", mr_fold(ctx, suite->title, 0));
@@ -111,8 +131,10 @@ static void put_setting(mr_ctx *ctx, const mr_suite *suite, mr_sink *sink)
     mr_sink_print(sink, "%s:", suite->device_assumed ? "Costs of" : "On");
     for (uint32_t i = 0; i < suite->devices.n; i++)
         mr_sink_print(sink, "%s %s", i ? "," : "", suite->devices.at[i].device.name);
-    mr_sink_print(sink, "; TF32: %s; %s.\n\n", suite->tf32,
+    mr_sink_print(sink, "; TF32: %s; %s.\n", suite->tf32,
                   mr_show_count(ctx, suite->iterations, "iteration", "iterations"));
+    put_twins(ctx, suite, sink);
+    mr_sink_print(sink, "\n");
 }
 
 static void put_text(mr_ctx *ctx, const mr_suite *suite, mr_sink *sink)

@@ -1,0 +1,25 @@
+/* twins.h -- how far predicted peaks are from those of PyTorch: bench/results/twins.csv, built in.
+ *
+ * A twin is a recording with a technique switched on; the prediction comes from the plain recording
+ * of the same step.
+ */
+#ifndef MR_TWINS_H
+#define MR_TWINS_H
+
+#include "commands.h"
+
+typedef struct mr_twins {
+    const char *technique; /* names of the rewrites, in the order of letters; "" for none */
+    uint32_t n;            /* twins with the same rewrites, whatever their parameters */
+    double worst;          /* error of the peak, in percent, without its sign */
+} mr_twins;
+
+typedef MR_VEC(mr_twins) mr_twins_list;
+
+/* Those of each spec, every technique once; specs without a rewrite are left out. */
+mr_status mr_twins_add(mr_ctx *ctx, const mr_spec *spec, mr_twins_list *list);
+
+/* "checkpoint: checked on 20 twins, peak within 0.02 %" (or exact), "checkpoint: unchecked" */
+const char *mr_twins_text(mr_ctx *ctx, const mr_twins *twins);
+
+#endif
