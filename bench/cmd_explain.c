@@ -62,7 +62,8 @@ static void choose_candidates(mr_ctx *ctx, const mr_trace *trace, const mr_spec 
         if (mr_strategies[i]->place) try_spec(ctx, mr_printf(ctx, "%s%s", rewrites, name), out);
     }
     for (size_t i = 0; mr_strategies[i]; i++)
-        if (mr_strategies[i]->rewrite && !(mr_strategies[i]->needs & ~trace->has))
+        if (mr_strategies[i]->rewrite && !mr_strategies[i]->other_result
+            && !(mr_strategies[i]->needs & ~trace->has))
             try_spec(ctx,
                      mr_printf(ctx, "%s%s%s", mr_strategies[i]->name, *rewrites ? "+" : "/",
                                spec->text),

@@ -19,5 +19,6 @@ const mr_strategy mr_strategy_nograd = {
     .summary = "runs the forward pass alone, as for inference: no gradients, nothing saved",
     .source = "PyTorch's torch.no_grad() and Module.eval()",
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_DROPS,
+    .other_result = true,
     .rewrite = rewrite,
 };
