@@ -42,6 +42,7 @@ typedef struct referee {
     bool *used;            /* by value of before: a new op has read it */
     bool *given;           /* by value of before: a stand-in has brought it */
     uint32_t *stands;      /* by op of `trace`: its stand-in, MR_NONE */
+    bool *stood;           /* by stand-in: its op has run */
     value *last;           /* by storage of before: what a stand-in's ops wrote to it last */
     uint32_t parts;        /* of how many parts there are */
     value fresh;           /* next number for something new */
@@ -110,7 +111,26 @@ static void number_op(numbering *b, uint32_t o, uint32_t event, value *holds, ui
     }
 }
 
-static void number_values(mr_ctx *ctx, const mr_trace *trace, numbering *b)
+/* What is shared has one number. */
+static mr_status share_values(mr_ctx *ctx, const mr_trace *trace, const mr_trace *after,
+                              value *holds)
+{
+    for (uint32_t i = 0; i < after->shared.n; i++) {
+        const mr_shared pair = after->shared.at[i];
+        const mr_storage *x = &trace->storages.at[pair.kept], *y = &trace->storages.at[pair.gone];
+        if (x->bytes != y->bytes || !x->before || !y->before || pair.kept == pair.gone
+            || after->storages.at[pair.gone].before || holds[pair.kept] != 1 + pair.kept)
+            return mr_fail(ctx, MR_EINVARIANT,
+                           "storage %u is shared in place of storage %u, expected both of one"
+                           " size and the other gone",
+                           pair.kept, pair.gone);
+        holds[pair.gone] = holds[pair.kept];
+    }
+    return MR_OK;
+}
+
+static mr_status number_values(mr_ctx *ctx, const mr_trace *trace, const mr_trace *after,
+                               numbering *b)
 {
     uint32_t reads = 0;
     *b = (numbering){.trace = trace, .values = 1 + trace->storages.n};
@@ -131,9 +151,11 @@ static void number_values(mr_ctx *ctx, const mr_trace *trace, numbering *b)
     uint32_t *viewed = none_of(ctx, trace->storages.n);
     for (uint32_t s = 0; s < trace->storages.n; s++)
         if (trace->storages.at[s].before) holds[s] = 1 + s;
+    MR_TRY(share_values(ctx, trace, after, holds));
     for (uint32_t e = 0; e < trace->events.n; e++)
         if (trace->events.at[e].kind == MR_RUN)
             number_op(b, trace->events.at[e].id, e, holds, viewed);
+    return MR_OK;
 }
 
 /* What wrote a value of before, for a person. */
@@ -352,6 +374,7 @@ static mr_status stand_in(referee *r, uint32_t o, uint32_t index)
 {
     const mr_stand_in *stand = &r->trace->stand_ins.at[index];
     MR_TRY(reads_what_is_saved(r, o));
+    r->stood[index] = true;
     for (uint32_t i = 0; i < stand->ops.n; i++)
         MR_TRY(look_at_work(r, o, index, stand->ops.at[i]));
     for (uint32_t i = 0; i < stand->gives.n; i++) {
@@ -447,6 +470,7 @@ static mr_status begin(referee *r)
     r->used = MR_NEW_N(r->ctx, bool, r->before.values);
     r->given = MR_NEW_N(r->ctx, bool, r->before.values);
     r->stands = none_of(r->ctx, after->ops.n);
+    r->stood = MR_NEW_N(r->ctx, bool, after->stand_ins.n);
     r->fresh = r->before.values;
     for (uint32_t s = 0; s < before->storages.n; s++)
         if (before->storages.at[s].before) r->holds[s] = 1 + s;
@@ -463,11 +487,18 @@ static mr_status begin(referee *r)
     return MR_OK;
 }
 
+/* Is it left out on purpose, or done by an op that stands in for it? */
+static bool is_left_out(const referee *r, uint32_t f)
+{
+    const uint32_t stand = r->excused[f];
+    return stand != MR_NONE && (r->trace->stand_ins.at[stand].op == MR_NONE || r->stood[stand]);
+}
+
 /* Nobody wins by forgetting to compute something. */
 static mr_status check_all_is_done(const referee *r)
 {
     for (uint32_t f = 0; f < r->before.trace->ops.n; f++) {
-        if (!r->before.runs[f] || r->excused[f] != MR_NONE) continue;
+        if (!r->before.runs[f] || is_left_out(r, f)) continue;
         if (!r->done[f])
             return mr_fail(r->ctx, MR_EINVARIANT, "%s is not run any more",
                            named(r->ctx, r->before.trace, f));
@@ -486,7 +517,7 @@ static mr_status check_all_is_done(const referee *r)
 mr_status mr_rewrite_check(mr_ctx *ctx, const mr_trace *before, const mr_trace *after)
 {
     referee r = {.ctx = ctx, .trace = after};
-    number_values(ctx, before, &r.before);
+    MR_TRY(number_values(ctx, before, after, &r.before));
     MR_TRY(begin(&r));
     for (; r.event < after->events.n; r.event++) MR_TRY(judge(&r, &after->events.at[r.event]));
     MR_TRY(check_all_is_done(&r));

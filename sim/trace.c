@@ -93,6 +93,7 @@ void mr_trace_copy(mr_ctx *ctx, const mr_trace *in, mr_trace *out)
     COPY(pools);
     COPY(histories);
     COPY(stand_ins);
+    COPY(shared);
     COPY(remarks);
 }
 

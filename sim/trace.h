@@ -221,6 +221,12 @@ typedef struct mr_stand_in {
     mr_ids gives, holds; /* equally many tensors: of the new trace, of the trace before */
 } mr_stand_in;
 
+/* What storage `gone` of the trace before held before the first event is what `kept` holds, in
+ * its place: a parameter that two have in common, or state of one. */
+typedef struct mr_shared {
+    uint32_t kept, gone; /* storages of the trace before */
+} mr_shared;
+
 /* ---- the trace ---------------------------------------------------------------------------------- */
 
 /* What a recording may or may not contain; strategies say which they need. */
@@ -250,6 +256,7 @@ typedef struct mr_trace {
     MR_VEC(uint64_t) pools; /* ids of private pools as recorded; at[0] is the default pool's 0 */
     MR_VEC(mr_history) histories; /* at most one per device */
     MR_VEC(mr_stand_in) stand_ins; /* of the last rewrite */
+    MR_VEC(mr_shared) shared;      /* of the last rewrite */
     MR_VEC(const char *) remarks;  /* of all rewrites: what was refused and why, a sentence each */
 } mr_trace;
 

@@ -4,7 +4,7 @@
 #ifndef ACCUMULATION_H
 #define ACCUMULATION_H
 
-#include "share.h"
+#include "part_sizes.h"
 
 typedef struct accumulation {
     mr_ctx *ctx;

@@ -1,12 +1,12 @@
-/* share.h -- what a part of a batch needs of everything in a step: bytes, shapes, operations.
+/* part_sizes.h -- what a part of a batch needs of everything in a step: bytes, shapes, operations.
  *
  * A storage that a sample takes part of (mr_storage.per_sample) shrinks by the samples that are
  * missing; tensors on it shrink with it.  A tensor whose gaps at both ends are smaller than a
  * sample lies across all samples and keeps its gaps; any other one is a stretch of the storage
  * and keeps its place in proportion.
  */
-#ifndef MR_SHARE_H
-#define MR_SHARE_H
+#ifndef MR_PART_SIZES_H
+#define MR_PART_SIZES_H
 
 #include "rewrite.h"
 

@@ -1,5 +1,5 @@
-/* share -- sizes of a part of a batch. */
-#include "share.h"
+/* part_sizes -- sizes of a part of a batch. */
+#include "part_sizes.h"
 
 uint64_t mr_share_bytes(const mr_share *share, const mr_storage *whole)
 {
