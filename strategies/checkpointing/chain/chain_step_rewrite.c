@@ -81,15 +81,17 @@ static void drop_held(writer *w, uint32_t stage)
 
 static void begin_backward(writer *w, const chain_action *a)
 {
-    if (w->stage < w->step->problem.n) drop_held(w, w->stage);
     w->stage = a->stage;
     if (a->option) run_again(w, a->stage, CHAIN_FOR_MISSING, a->option);
 }
 
-/* Carries the plan out up to where a stage begins to run backward. */
+/* Carries the plan out up to where a stage begins to run backward.  An x(i) goes when the plan
+ * lets go of it, before anything else runs again; with that of stage 0 go constants, which the
+ * backward pass reads to its end. */
 static void advance_to(writer *w, uint32_t stage)
 {
     while (w->stage > stage && w->at < w->plan->n) {
+        if (w->plan->at[w->at - 1].kind == CHAIN_BACKWARD) drop_held(w, w->stage);
         const chain_action a = w->plan->at[w->at++];
         const bool leads = w->at < w->plan->n && w->plan->at[w->at].stage == a.stage + 1;
         if (a.kind == CHAIN_BACKWARD) {
@@ -99,6 +101,7 @@ static void advance_to(writer *w, uint32_t stage)
             if (w->step->problem.stages[a.stage].passing) drop_held(w, a.stage);
         } else {
             run_again(w, a.stage, CHAIN_FOR_NEXT, 0);
+            if (a.kind == CHAIN_FORWARD && a.stage) drop_held(w, a.stage);
         }
     }
 }
