@@ -58,7 +58,7 @@ static timing time_once(const mr_schedule *schedule, const mr_spec *spec)
     const double placed = now();
     if (!status) status = mr_placement_check(&ctx, &placement, UINT64_MAX, placer.granularity);
     const double checked = now();
-    if (!status) status = mr_replay(&ctx, &placement, &device, &mr_backend_model, &metrics);
+    if (!status) status = mr_replay(&ctx, &placement, &device, &mr_backend_model, NULL, &metrics);
     t = (timing){placed - start, checked - placed, now() - checked};
     if (status) fprintf(stderr, "%s\n", ctx.failure.text), exit(1);
     mr_ctx_clear(&ctx);

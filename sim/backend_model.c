@@ -15,11 +15,11 @@ typedef struct model {
     uint64_t memory, recompute; /* ns */
 } model;
 
-static mr_status open(mr_ctx *ctx, const mr_device *device, const mr_trace *trace, void **self)
+static mr_status open(mr_ctx *ctx, const mr_assignment *assignment, void **self)
 {
     model *m = MR_NEW(ctx, model);
-    m->device = device;
-    m->trace = trace;
+    m->device = assignment->device;
+    m->trace = assignment->trace;
     mr_timeline_begin(ctx, &m->timeline);
     *self = m;
     return MR_OK;
@@ -49,13 +49,14 @@ static mr_status reserve(void *self, mr_ctx *ctx, const mr_segment *segment, uin
 }
 
 /* cudaFree waits for all of the device. */
-static void release(void *self, const mr_segment *segment, uint32_t index)
+static mr_status release(void *self, mr_ctx *ctx, const mr_segment *segment, uint32_t index)
 {
-    (void)index;
+    (void)ctx, (void)index;
     model *m = self;
-    if (segment->expandable) return;
+    if (segment->expandable) return MR_OK;
     mr_timeline_settle(&m->timeline);
     call(m, m->device->free_ns + m->device->free_ns_per_mib * mebibytes(segment->bytes));
+    return MR_OK;
 }
 
 /* Mapping costs by the physical allocation, whatever its size. */
@@ -73,11 +74,14 @@ static mr_status map(void *self, mr_ctx *ctx, const mr_segment *segment, const m
 }
 
 /* The driver does not wait here, so PyTorch does: for the stream that used the segment. */
-static void unmap(void *self, const mr_segment *segment, const mr_block *stretch)
+static mr_status unmap(void *self, mr_ctx *ctx, const mr_segment *segment,
+                       const mr_block *stretch)
 {
+    (void)ctx;
     model *m = self;
     mr_timeline_join(&m->timeline, segment->stream);
     call(m, m->device->unmap_ns_per_page * pages(segment, stretch->bytes));
+    return MR_OK;
 }
 
 /* ---- ops --------------------------------------------------------------------------------- */
@@ -89,9 +93,9 @@ static uint64_t device_ns(const model *m, const mr_op *op, const mr_work *work)
     return m->trace->has & MR_HAS_TIMES && !added ? 0 : mr_device_ns(m->device, work);
 }
 
-static mr_status exec(void *self, mr_ctx *ctx, uint32_t o, const mr_block *where)
+static mr_status exec(void *self, mr_ctx *ctx, uint32_t o)
 {
-    (void)ctx, (void)where;
+    (void)ctx;
     model *m = self;
     const mr_op *op = &m->trace->ops.at[o];
     const mr_work work = mr_work_of(m->trace, op);
@@ -104,19 +108,22 @@ static mr_status exec(void *self, mr_ctx *ctx, uint32_t o, const mr_block *where
     return MR_OK;
 }
 
-static mr_times times(void *self)
+static mr_status times(void *self, mr_ctx *ctx, mr_times *out)
 {
+    (void)ctx;
     model *m = self;
-    return (mr_times){.now = mr_timeline_now(&m->timeline),
+    *out = (mr_times){.now = mr_timeline_now(&m->timeline),
                       .memory = m->memory,
                       .recompute = m->recompute,
                       .starved = m->timeline.starved,
                       .exposed = m->timeline.exposed};
+    return MR_OK;
 }
 
-static void close(void *self)
+static mr_status close(void *self, mr_ctx *ctx, mr_status status)
 {
-    (void)self;
+    (void)self, (void)ctx;
+    return status;
 }
 
 const mr_backend mr_backend_model = {

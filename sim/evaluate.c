@@ -82,5 +82,5 @@ mr_status mr_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer *answe
 
     return mr_replay(ctx, &answer->placement, device,
                      question->backend ? question->backend : &mr_backend_model,
-                     &answer->metrics);
+                     question->manner, &answer->metrics);
 }

@@ -10,6 +10,7 @@ typedef struct mr_question {
     const mr_spec *spec;
     const mr_device *device;   /* costs and context; never NULL */
     const mr_backend *backend; /* NULL: the model */
+    const mr_manner *manner;   /* of the backend; NULL: the usual one */
     uint64_t capacity;         /* bytes for the process beside its context; UINT64_MAX: no limit */
     uint32_t cuda_device;      /* which device of the trace */
     uint32_t iterations;       /* at least 1 */

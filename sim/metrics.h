@@ -41,8 +41,8 @@ void mr_levels_step(mr_levels *levels, const mr_placement *placement, const mr_c
 
 /* Carries the commands out on a backend, one after the other, and measures.  What was there
  * before the first event counts as memory, not as calls or time.  MR_EDEVICE when the device
- * refuses what the placement thought possible. */
+ * refuses what the placement thought possible.  `manner` may be NULL. */
 mr_status mr_replay(mr_ctx *ctx, const mr_placement *placement, const mr_device *device,
-                    const mr_backend *backend, mr_metrics *out);
+                    const mr_backend *backend, const mr_manner *manner, mr_metrics *out);
 
 #endif

@@ -1,31 +1,44 @@
 /* replay -- the loop over commands: a backend carries them out, the sums are taken beside it.
  * */
+#include <stdlib.h>
+
 #include "metrics.h"
 
 typedef struct replay {
     const mr_placement *placement;
+    const mr_device *device;
     const mr_backend *backend;
+    const mr_manner *manner;
     void *self;
-    mr_block *where; /* by storage */
 } replay;
 
-static mr_status carry_out(mr_ctx *ctx, replay *r, const mr_cmd *cmd)
+static mr_status carry_out(mr_ctx *ctx, const replay *r, const mr_cmd *cmd)
 {
+    const mr_backend *b = r->backend;
+    const mr_block *block = &cmd->block;
     if (r->placement->ideal && cmd->kind <= MR_UNMAP) return MR_OK; /* asking costs nothing */
     const mr_segment *segment =
-        cmd->block.segment == MR_NONE ? NULL : &r->placement->segments.at[cmd->block.segment];
+        block->segment == MR_NONE ? NULL : &r->placement->segments.at[block->segment];
     switch (cmd->kind) {
-    case MR_RESERVE: return r->backend->reserve(r->self, ctx, segment, cmd->block.segment);
-    case MR_RELEASE: r->backend->release(r->self, segment, cmd->block.segment); break;
-    case MR_MAP: return r->backend->map(r->self, ctx, segment, &cmd->block);
-    case MR_UNMAP: r->backend->unmap(r->self, segment, &cmd->block); break;
-    case MR_BIND: r->where[cmd->id] = cmd->block; break;
-    case MR_EXEC: return r->backend->exec(r->self, ctx, cmd->id, r->where);
+    case MR_RESERVE: return b->reserve(r->self, ctx, segment, block->segment);
+    case MR_RELEASE: return b->release(r->self, ctx, segment, block->segment);
+    case MR_MAP: return b->map(r->self, ctx, segment, block);
+    case MR_UNMAP: return b->unmap(r->self, ctx, segment, block);
+    case MR_BIND: return b->bind ? b->bind(r->self, ctx, cmd->id, block) : MR_OK;
+    case MR_UNBIND: return b->unbind ? b->unbind(r->self, ctx, cmd->id) : MR_OK;
+    case MR_EXEC: return b->exec(r->self, ctx, cmd->id);
     case MR_DEFER:
-    case MR_UNBIND:
     case MR_REFUSE: break;
     }
     return MR_OK;
+}
+
+/* A device that did not do as told: which command it was. */
+static mr_status step(mr_ctx *ctx, const replay *r, uint32_t c)
+{
+    if (r->manner->stop && r->manner->stop())
+        return mr_fail(ctx, MR_EDEVICE, "stopped at command %u of %u", c, r->placement->cmds.n);
+    return carry_out(ctx, r, &r->placement->cmds.at[c]);
 }
 
 static bool asks_device(const mr_placement *placement, const mr_cmd *cmd)
@@ -100,42 +113,73 @@ static void tell_time(const mr_placement *placement, const mr_times *from, const
     out->throughput = throughput(trace, out->time);
 }
 
-static mr_status loop(mr_ctx *ctx, replay *r, const mr_device *device, mr_metrics *out)
+static int by_size(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* A device is never equally fast twice: of what iterations took, the first left out, which fills
+ * the caches, the middle one counts. */
+static uint64_t median(uint64_t *taken, uint32_t n)
+{
+    const uint32_t first = n > 1;
+    qsort(taken + first, n - first, sizeof *taken, by_size);
+    return n ? taken[first + (n - first) / 2] : 0;
+}
+
+static void tell_measured(const mr_placement *placement, const mr_device *device,
+                          const mr_times *end, uint64_t *taken, uint32_t n, mr_metrics *out)
+{
+    out->peak_device = end->held + device->context;
+    if (!out->time) return;
+    out->time = median(taken, n);
+    out->throughput = throughput(placement->schedule->trace, out->time);
+}
+
+static mr_status loop(mr_ctx *ctx, const replay *r, mr_metrics *out)
 {
     const mr_placement *placement = r->placement;
-    const uint64_t granularity = placement->ideal || !device->granularity ? 1
-                                                                          : device->granularity;
+    const uint64_t granularity =
+        placement->ideal || !r->device->granularity ? 1 : r->device->granularity;
     mr_levels levels = {0};
-    MR_VEC(uint64_t) seams = {0};
-    mr_times start = {0}, last = {0}, end;
+    MR_VEC(uint64_t) seams = {0}, taken = {0};
+    mr_times start = {0}, last = {0}, end = {0};
     for (uint32_t c = 0; c < placement->cmds.n; c++) {
+        if (c == placement->start) {
+            MR_TRY(r->backend->times(r->self, ctx, &start));
+            last = end = start;
+        }
+        MR_TRY(step(ctx, r, c));
         const mr_cmd *cmd = &placement->cmds.at[c];
-        if (c == placement->start) start = last = r->backend->times(r->self);
-        MR_TRY(carry_out(ctx, r, cmd));
         if (c >= placement->start) out->device_calls += asks_device(placement, cmd);
         mr_levels_step(&levels, placement, cmd, granularity);
-        raise(out, &levels, c, device->context);
+        raise(out, &levels, c, r->device->context);
         while (seams.n < placement->seams.n && placement->seams.at[seams.n] == c + 1) {
+            last = end;
+            MR_TRY(r->backend->times(r->self, ctx, &end));
             MR_PUSH(ctx, &seams, levels.reserved);
-            if (seams.n < placement->seams.n) last = r->backend->times(r->self);
+            MR_PUSH(ctx, &taken, end.now - last.now);
         }
     }
-    end = r->backend->times(r->self);
+    MR_TRY(r->backend->times(r->self, ctx, &end));
     out->device_time = end.memory - start.memory;
     tell_time(placement, &last, &end, out);
+    if (r->backend->real) tell_measured(placement, r->device, &end, taken.at, taken.n, out);
     out->growth = growth(seams.at, seams.n);
     return MR_OK;
 }
 
 mr_status mr_replay(mr_ctx *ctx, const mr_placement *placement, const mr_device *device,
-                    const mr_backend *backend, mr_metrics *out)
+                    const mr_backend *backend, const mr_manner *manner, mr_metrics *out)
 {
+    static const mr_manner usual;
+    const mr_trace *trace = placement->schedule->trace;
     *out = (mr_metrics){.retries = placement->retries, .refusals = placement->refusals};
-    replay r = {.placement = placement,
-                .backend = backend,
-                .where = MR_NEW_N(ctx, mr_block, placement->schedule->trace->storages.n)};
-    MR_TRY(backend->open(ctx, device, placement->schedule->trace, &r.self));
-    const mr_status status = loop(ctx, &r, device, out);
-    backend->close(r.self);
-    return status;
+    replay r = {placement, device, backend, manner ? manner : &usual, NULL};
+    const mr_assignment assignment = {device, trace, *r.manner};
+    if (backend->real && placement->ideal)
+        return mr_fail(ctx, MR_EUNSUPPORTED, "no device can carry out what is only a bound");
+    MR_TRY(backend->open(ctx, &assignment, &r.self));
+    return backend->close(r.self, ctx, loop(ctx, &r, out));
 }

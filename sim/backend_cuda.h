@@ -1,0 +1,152 @@
+/* backend_cuda.h -- a device of the machine, and what the parts of its backend share. */
+#ifndef MR_BACKEND_CUDA_H
+#define MR_BACKEND_CUDA_H
+
+#include "backend.h"
+#include "cuda_driver.h"
+#include "kernels.h"
+
+/* ---- memory: segments as the device has them ------------------------------------------------ */
+
+typedef struct mr_cuda_page { /* a physical allocation, mapped */
+    uint64_t offset, bytes;   /* of the segment */
+    mr_cuda_handle handle;
+    bool mapped;
+} mr_cuda_page;
+
+typedef struct mr_cuda_segment {
+    mr_cuda_pointer at;  /* 0: not held */
+    uint64_t bytes;      /* of an expandable one, addresses: whole pages */
+    bool expandable;
+    MR_VEC(mr_cuda_page) pages; /* in the order of offsets */
+} mr_cuda_segment;
+
+/* ---- lanes: streams of the recording, then the two directions of copies ---------------------- */
+
+enum { MR_CUDA_RING = 64 }; /* ends of ops that one can still wait for exactly */
+
+typedef struct mr_cuda_lane {
+    mr_cuda_stream *stream;
+    mr_cuda_event *ends[MR_CUDA_RING];
+    uint64_t issued; /* ops; the end of op n is ends[n % MR_CUDA_RING] */
+    uint64_t *seen;  /* by lane: up to which op of it this one has waited */
+} mr_cuda_lane;
+
+/* Where a storage lives, and who has used it last. */
+typedef struct mr_cuda_home {
+    mr_block block; /* segment is MR_NONE for none */
+    uint32_t value; /* what it holds; 0: nothing known */
+    uint32_t writer;   /* lane, */
+    uint64_t written;  /* and its op; 0 for none */
+    uint64_t *touched; /* by lane: op that used it last */
+    void *host;        /* its memory on the host, where copies have made one */
+} mr_cuda_home;
+
+/* What used a place last, when its storage was gone and no other had come. */
+typedef struct mr_cuda_left {
+    mr_block block;
+    uint64_t *touched;
+} mr_cuda_left;
+
+/* ---- values and where they are looked at ----------------------------------------------------- */
+
+typedef struct mr_cuda_value { /* made by an op in a storage */
+    uint32_t storage, op;      /* MR_NONE: was there before */
+} mr_cuda_value;
+
+typedef struct mr_cuda_site { /* a place where memory is looked at */
+    uint32_t storage, op, value; /* op MR_NONE: when it was freed, or at the end */
+} mr_cuda_site;
+
+typedef struct mr_cuda {
+    mr_cuda_driver driver;
+    const mr_device *model;
+    const mr_trace *trace;
+    mr_manner manner;
+    char name[128];
+    int gpu, processors;
+    mr_cuda_context *context;
+    uint64_t granularity;
+    mr_cuda_pointer filler, report;
+    mr_cuda_module *module;
+    mr_cuda_function *job, *spin, *clock;
+    double cycles_per_ns;
+
+    MR_VEC(mr_cuda_segment) segments; /* by index in the placement */
+    uint64_t held, held_peak;         /* bytes, rounded to pages */
+    uint64_t free_at_start, seen_peak; /* as the device says */
+
+    uint32_t lanes;
+    bool several; /* more than one of them is used */
+    mr_cuda_lane *lane;
+    mr_cuda_home *home; /* by storage */
+    MR_VEC(mr_cuda_left) left;
+
+    MR_VEC(mr_cuda_value) values; /* value n is at n - 1 */
+    MR_VEC(mr_cuda_site) sites;   /* since the report was last looked at; site n is at n - 1 */
+    uint32_t *first_value; /* by op: the value of its first output; the others, and those of what
+                              it changes, follow */
+    uint32_t *mark, marks; /* by storage: the last list it was met in */
+    struct {
+        mr_block block; /* what was unbound just now, segment MR_NONE for nothing, */
+        uint32_t value, writer; /* and what it held */
+        uint64_t written;
+    } passed;
+
+    mr_times times; /* what has been counted so far */
+    uint64_t began; /* ns */
+} mr_cuda;
+
+/* Each function answers with a sentence of its own when the driver would not do it. */
+
+/* backend_cuda_memory.c */
+mr_status mr_cuda_reserve(void *self, mr_ctx *ctx, const mr_segment *segment, uint32_t index);
+mr_status mr_cuda_release(void *self, mr_ctx *ctx, const mr_segment *segment, uint32_t index);
+mr_status mr_cuda_map(void *self, mr_ctx *ctx, const mr_segment *segment,
+                      const mr_block *stretch);
+mr_status mr_cuda_unmap(void *self, mr_ctx *ctx, const mr_segment *segment,
+                        const mr_block *stretch);
+mr_status mr_cuda_fill(mr_cuda *c, mr_ctx *ctx); /* leaves as much free as was asked for */
+mr_status mr_cuda_give_all(mr_cuda *c, mr_ctx *ctx);
+/* The first failure of a way out on which everything is tried. */
+mr_status mr_cuda_first(mr_ctx *ctx, mr_status status, mr_cuda *c, mr_cuda_result result,
+                        const char *what);
+
+/* backend_cuda_lanes.c */
+mr_status mr_cuda_lanes_open(mr_cuda *c, mr_ctx *ctx);
+mr_status mr_cuda_lanes_close(mr_cuda *c, mr_ctx *ctx);
+uint32_t mr_cuda_lane_of(const mr_cuda *c, const mr_op *op);
+/* The lane waits until it may read, may write the storage. */
+mr_status mr_cuda_before_read(mr_cuda *c, mr_ctx *ctx, uint32_t lane, uint32_t storage);
+mr_status mr_cuda_before_write(mr_cuda *c, mr_ctx *ctx, uint32_t lane, uint32_t storage);
+/* Its next op has been issued; uses of storages are told before that. */
+mr_status mr_cuda_issued(mr_cuda *c, mr_ctx *ctx, uint32_t lane);
+void mr_cuda_reads(mr_cuda *c, uint32_t lane, uint32_t storage);
+void mr_cuda_writes(mr_cuda *c, uint32_t lane, uint32_t storage);
+/* A place changes hands. */
+void mr_cuda_leave(mr_cuda *c, mr_ctx *ctx, uint32_t storage);
+void mr_cuda_enter(mr_cuda *c, mr_ctx *ctx, uint32_t storage, const mr_block *block);
+
+/* backend_cuda_values.c */
+mr_status mr_cuda_bind(void *self, mr_ctx *ctx, uint32_t storage, const mr_block *block);
+mr_status mr_cuda_unbind(void *self, mr_ctx *ctx, uint32_t storage);
+uint32_t mr_cuda_new_value(mr_cuda *c, mr_ctx *ctx, uint32_t storage, uint32_t op);
+mr_cuda_pointer mr_cuda_where(const mr_cuda *c, uint32_t storage);
+/* A span of all of a storage; verifying one whose value is not known reads nothing. */
+mr_span mr_cuda_span(mr_cuda *c, mr_ctx *ctx, uint32_t storage, uint32_t mode, uint32_t op);
+mr_status mr_cuda_look(mr_cuda *c, mr_ctx *ctx);       /* waits, then reads the report */
+mr_status mr_cuda_verify_all(mr_cuda *c, mr_ctx *ctx); /* what is there at the end */
+
+/* backend_cuda_ops.c */
+mr_status mr_cuda_kernels_open(mr_cuda *c, mr_ctx *ctx);
+mr_status mr_cuda_exec(void *self, mr_ctx *ctx, uint32_t op);
+/* Puts a span on a job, which is launched when it is full; launches what is left. */
+mr_status mr_cuda_add(mr_cuda *c, mr_ctx *ctx, uint32_t lane, mr_job *job, const mr_span *span);
+mr_status mr_cuda_launch(mr_cuda *c, mr_ctx *ctx, uint32_t lane, mr_job *job);
+
+extern const unsigned char mr_kernels_image[]; /* of sim/kernels.cu; a build without nvcc: none */
+extern const unsigned long mr_kernels_image_size;
+
+uint64_t mr_cuda_clock(void); /* ns of the host */
+
+#endif

@@ -1,0 +1,304 @@
+/* ops -- what runs on the device in place of the ops of a recording.
+ *
+ * An op reads its inputs, then writes its outputs, each storage once.  With everything verified
+ * these are whole storages; else they are the tensors, or nothing but the time that it takes.
+ */
+#include <string.h>
+
+#include "backend_cuda.h"
+#include "cost.h"
+
+enum { MOST_SITES = 1 << 16, SPIN = 20000000 /* cycles: long against the clock's steps */ };
+
+/* ---- kernels ------------------------------------------------------------------------------------ */
+
+static mr_status find(mr_cuda *c, mr_ctx *ctx, const char *name, mr_cuda_function **out)
+{
+    return mr_cuda_check(ctx, &c->driver, c->driver.function(out, c->module, name),
+                         "find a kernel");
+}
+
+static mr_status load(mr_cuda *c, mr_ctx *ctx)
+{
+    const void *image = c->manner.kernels;
+    if (!image && !mr_kernels_image_size)
+        return mr_fail(ctx, MR_EUNSUPPORTED,
+                       "this program was built without nvcc and has no kernels: build it where"
+                       " the CUDA Toolkit is, or ask for --compute none");
+    if (!image) /* at an address that a driver can read it from */
+        image = memcpy(mr_alloc(ctx, mr_kernels_image_size), mr_kernels_image,
+                       mr_kernels_image_size);
+    const mr_cuda_result result = c->driver.load(&c->module, image);
+    if (result) c->module = NULL;
+    if (result == MR_CUDA_NO_IMAGE || result == MR_CUDA_PTX_TOO_NEW)
+        return mr_fail(ctx, MR_EDEVICE,
+                       "the driver cannot run these kernels on %s: the driver is older than the"
+                       " CUDA Toolkit that they were built with, or the device older than Turing",
+                       c->name);
+    return mr_cuda_check(ctx, &c->driver, result, "load the kernels");
+}
+
+static mr_status measure_clock(mr_cuda *c, mr_ctx *ctx)
+{
+    uint64_t cycles = SPIN, ns = 0;
+    void *arguments[] = {&c->report, &cycles};
+    MR_TRY(mr_cuda_check(ctx, &c->driver,
+                         c->driver.launch(c->clock, 1, 1, 1, 1, 1, 1, 0, c->lane[0].stream,
+                                          arguments, NULL),
+                         "launch a kernel"));
+    MR_TRY(mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work"));
+    MR_TRY(mr_cuda_check(ctx, &c->driver, c->driver.fetch(&ns, c->report, sizeof ns),
+                         "copy a number"));
+    c->cycles_per_ns = ns ? (double)cycles / (double)ns : 1;
+    return MR_OK;
+}
+
+mr_status mr_cuda_kernels_open(mr_cuda *c, mr_ctx *ctx)
+{
+    const mr_cuda_driver *d = &c->driver;
+    if (c->manner.compute == MR_COMPUTE_NONE && !c->manner.verify) return MR_OK;
+    MR_TRY(load(c, ctx));
+    MR_TRY(find(c, ctx, "mr_kernel_job", &c->job));
+    MR_TRY(find(c, ctx, "mr_kernel_spin", &c->spin));
+    MR_TRY(find(c, ctx, "mr_kernel_clock", &c->clock));
+    const mr_cuda_result result = d->take(&c->report, sizeof(mr_report));
+    if (result) c->report = 0;
+    MR_TRY(mr_cuda_check(ctx, d, result, "give memory for a report"));
+    c->mark = MR_NEW_N(ctx, uint32_t, c->trace->storages.n);
+    c->first_value = MR_NEW_N(ctx, uint32_t, c->trace->ops.n);
+    if (c->manner.compute == MR_COMPUTE_FULL) MR_TRY(measure_clock(c, ctx));
+    return mr_cuda_check(ctx, d, d->set(c->report, 0, sizeof(mr_report)), "clear a report");
+}
+
+/* As many blocks as keep the device busy, however many spans share it. */
+static unsigned blocks_for(const mr_cuda *c, const mr_job *job)
+{
+    enum { PER_PROCESSOR = 8, WORDS_PER_THREAD = 4 };
+    uint64_t most = 0, wanted;
+    for (uint32_t i = 0; i < job->n; i++)
+        if (job->spans[i].bytes > most) most = job->spans[i].bytes;
+    wanted = most / ((uint64_t)MR_WORD * MR_THREADS * WORDS_PER_THREAD) + 1;
+    const uint64_t cap = (uint64_t)c->processors * PER_PROCESSOR / job->n + 1;
+    return (unsigned)(wanted < cap ? wanted : cap);
+}
+
+mr_status mr_cuda_launch(mr_cuda *c, mr_ctx *ctx, uint32_t lane, mr_job *job)
+{
+    void *arguments[] = {job};
+    if (!job->n) return MR_OK;
+    job->report = c->report;
+    const mr_cuda_result result =
+        c->driver.launch(c->job, blocks_for(c, job), job->n, 1, MR_THREADS, 1, 1, 0,
+                         c->lane[lane].stream, arguments, NULL);
+    job->n = 0;
+    return mr_cuda_check(ctx, &c->driver, result, "launch a kernel");
+}
+
+mr_status mr_cuda_add(mr_cuda *c, mr_ctx *ctx, uint32_t lane, mr_job *job, const mr_span *span)
+{
+    if (!span->bytes || !span->at) return MR_OK;
+    if (job->n == MR_SPANS) MR_TRY(mr_cuda_launch(c, ctx, lane, job));
+    job->spans[job->n++] = *span;
+    return MR_OK;
+}
+
+/* ---- reading and writing -------------------------------------------------------------------------- */
+
+typedef struct run {
+    mr_cuda *c;
+    mr_ctx *ctx;
+    const mr_op *op;
+    uint32_t o, lane;
+    mr_job job;
+} run;
+
+/* Is it the first of its storage in this list, and is that on the device? */
+static bool met_first(run *r, uint32_t storage, uint32_t list)
+{
+    mr_cuda *c = r->c;
+    if (c->home[storage].block.segment == MR_NONE || c->mark[storage] == list) return false;
+    c->mark[storage] = list;
+    return true;
+}
+
+static mr_span part_of(const mr_cuda *c, const mr_tensor *t, uint32_t mode)
+{
+    return (mr_span){.at = mr_cuda_where(c, t->storage) + t->offset,
+                     .bytes = t->bytes,
+                     .mode = mode,
+                     .stride = 1};
+}
+
+static mr_status read_all(run *r, uint32_t list)
+{
+    mr_cuda *c = r->c;
+    for (uint32_t i = 0; i < r->op->in.n; i++) {
+        const mr_tensor *t = &c->trace->tensors.at[r->op->in.at[i]];
+        if (!met_first(r, t->storage, list)) continue;
+        const mr_span span = c->manner.verify
+                                 ? mr_cuda_span(c, r->ctx, t->storage, MR_SPAN_VERIFY, r->o)
+                                 : part_of(c, t, MR_SPAN_READ);
+        MR_TRY(mr_cuda_before_read(c, r->ctx, r->lane, t->storage));
+        MR_TRY(mr_cuda_add(c, r->ctx, r->lane, &r->job, &span));
+        mr_cuda_reads(c, r->lane, t->storage);
+    }
+    return MR_OK;
+}
+
+/* The value that stands at `place` among those that the op makes. */
+static uint32_t value_at(const run *r, uint32_t place)
+{
+    const mr_cuda *c = r->c;
+    const mr_op *op = r->op;
+    const uint32_t again = op->again;
+    if (op->moves && op->in.n) return c->home[c->trace->tensors.at[op->in.at[0]].storage].value;
+    if (again != MR_NONE && c->first_value[again]
+        && c->trace->ops.at[again].out.n == op->out.n
+        && c->trace->ops.at[again].mutates.n == op->mutates.n)
+        return c->first_value[again] + place;
+    return c->first_value[r->o] + place;
+}
+
+static mr_status write_one(run *r, const mr_tensor *t, uint32_t value)
+{
+    mr_cuda *c = r->c;
+    c->home[t->storage].value = value;
+    const mr_span span = c->manner.verify
+                             ? mr_cuda_span(c, r->ctx, t->storage, MR_SPAN_WRITE, r->o)
+                             : part_of(c, t, MR_SPAN_WRITE);
+    MR_TRY(mr_cuda_before_write(c, r->ctx, r->lane, t->storage));
+    MR_TRY(mr_cuda_add(c, r->ctx, r->lane, &r->job, &span));
+    mr_cuda_writes(c, r->lane, t->storage);
+    return MR_OK;
+}
+
+/* An output in the memory of an input that is not changed is a view of it. */
+static mr_status write_all(run *r, uint32_t read, uint32_t written)
+{
+    mr_cuda *c = r->c;
+    const mr_op *op = r->op;
+    for (uint32_t i = 0; i < op->out.n; i++) {
+        const mr_tensor *t = &c->trace->tensors.at[op->out.at[i]];
+        if (c->mark[t->storage] == read || !met_first(r, t->storage, written)) continue;
+        MR_TRY(write_one(r, t, value_at(r, i)));
+    }
+    for (uint32_t i = 0; i < op->mutates.n; i++) {
+        const mr_tensor *t = &c->trace->tensors.at[op->mutates.at[i]];
+        if (!met_first(r, t->storage, written)) continue;
+        MR_TRY(write_one(r, t, value_at(r, op->out.n + i)));
+    }
+    return MR_OK;
+}
+
+static void name_values(run *r)
+{
+    mr_cuda *c = r->c;
+    c->first_value[r->o] = c->values.n + 1;
+    for (uint32_t i = 0; i < r->op->out.n; i++)
+        mr_cuda_new_value(c, r->ctx, c->trace->tensors.at[r->op->out.at[i]].storage, r->o);
+    for (uint32_t i = 0; i < r->op->mutates.n; i++)
+        mr_cuda_new_value(c, r->ctx, c->trace->tensors.at[r->op->mutates.at[i]].storage, r->o);
+}
+
+/* Verified memory is read before anything is written; else nobody sees the difference. */
+static mr_status touch(run *r)
+{
+    mr_cuda *c = r->c;
+    const uint32_t read = ++c->marks, written = ++c->marks;
+    if (c->manner.verify) name_values(r);
+    MR_TRY(read_all(r, read));
+    if (c->manner.verify) MR_TRY(mr_cuda_launch(c, r->ctx, r->lane, &r->job));
+    MR_TRY(write_all(r, read, written));
+    return mr_cuda_launch(c, r->ctx, r->lane, &r->job);
+}
+
+static mr_status spin(run *r, uint64_t ns)
+{
+    mr_cuda *c = r->c;
+    uint64_t cycles = (uint64_t)((double)ns * c->cycles_per_ns);
+    void *arguments[] = {&cycles};
+    return mr_cuda_check(r->ctx, &c->driver,
+                         c->driver.launch(c->spin, 1, 1, 1, 1, 1, 1, 0,
+                                          c->lane[r->lane].stream, arguments, NULL),
+                         "launch a kernel");
+}
+
+/* ---- copies ---------------------------------------------------------------------------------------- */
+
+/* The storage of a tensor that is not on the device lives on the host. */
+static mr_status host_of(mr_cuda *c, mr_ctx *ctx, uint32_t storage, void **out)
+{
+    mr_cuda_home *home = &c->home[storage];
+    const uint64_t bytes = c->trace->storages.at[storage].bytes;
+    if (!home->host) {
+        const mr_cuda_result result = c->driver.take_host(&home->host, bytes ? bytes : 1, 0);
+        if (result) home->host = NULL;
+        MR_TRY(mr_cuda_check(ctx, &c->driver, result, "pin host memory for a copy"));
+    }
+    *out = home->host;
+    return MR_OK;
+}
+
+static mr_status copy(run *r, uint32_t from, uint32_t to)
+{
+    mr_cuda *c = r->c;
+    const bool out = r->op->engine == MR_ENGINE_to_host;
+    const uint64_t a = c->trace->storages.at[from].bytes, b = c->trace->storages.at[to].bytes;
+    const uint64_t bytes = a < b ? a : b;
+    const mr_cuda_pointer device = mr_cuda_where(c, out ? from : to);
+    mr_cuda_stream *stream = c->lane[r->lane].stream;
+    void *host;
+    if (!device || !bytes) return MR_OK;
+    MR_TRY(host_of(c, r->ctx, out ? to : from, &host));
+    MR_TRY(mr_cuda_before_read(c, r->ctx, r->lane, from));
+    MR_TRY(mr_cuda_before_write(c, r->ctx, r->lane, to));
+    const mr_cuda_result result = out ? c->driver.copy_out(host, device, bytes, stream)
+                                      : c->driver.copy_in(device, host, bytes, stream);
+    mr_cuda_reads(c, r->lane, from);
+    mr_cuda_writes(c, r->lane, to);
+    c->home[to].value = c->home[from].value; /* also of one that lives on the host */
+    return mr_cuda_check(r->ctx, &c->driver, result, "copy over the host link");
+}
+
+/* Tensor by tensor: the first output is a copy of the first input. */
+static mr_status copy_all(run *r)
+{
+    const mr_trace *trace = r->c->trace;
+    const mr_ids to = r->op->out.n ? r->op->out : r->op->mutates;
+    for (uint32_t i = 0; i < to.n && i < r->op->in.n; i++)
+        MR_TRY(copy(r, trace->tensors.at[r->op->in.at[i]].storage,
+                    trace->tensors.at[to.at[i]].storage));
+    return MR_OK;
+}
+
+/* ---- one op ----------------------------------------------------------------------------------------- */
+
+static bool is_copy(const mr_op *op)
+{
+    return op->engine == MR_ENGINE_to_host || op->engine == MR_ENGINE_from_host;
+}
+
+/* What the op takes beyond passing its bytes; 0: nothing. */
+static uint64_t full_ns(const mr_cuda *c, const mr_op *op, const mr_work *work)
+{
+    if (c->manner.compute != MR_COMPUTE_FULL) return 0;
+    if (op->ns) return op->ns;
+    return work->flops || op->engine != MR_ENGINE_compute ? mr_device_ns(c->model, work) : 0;
+}
+
+mr_status mr_cuda_exec(void *self, mr_ctx *ctx, uint32_t o)
+{
+    mr_cuda *c = self;
+    const mr_op *op = &c->trace->ops.at[o];
+    const mr_work work = mr_work_of(c->trace, op);
+    run r = {.c = c, .ctx = ctx, .op = op, .o = o, .lane = mr_cuda_lane_of(c, op)};
+    c->passed.block.segment = MR_NONE;
+    if (c->manner.compute == MR_COMPUTE_NONE && !c->manner.verify) return MR_OK;
+    if (c->sites.n > MOST_SITES) MR_TRY(mr_cuda_look(c, ctx));
+    if (work.idle) return MR_OK;
+    const uint64_t ns = full_ns(c, op, &work);
+    if (is_copy(op)) MR_TRY(copy_all(&r));
+    else if (!ns || c->manner.verify) MR_TRY(touch(&r));
+    if (ns && !is_copy(op)) MR_TRY(spin(&r, ns));
+    return mr_cuda_issued(c, ctx, r.lane);
+}
