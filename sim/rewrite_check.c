@@ -278,6 +278,7 @@ static void note_use(referee *r, const mr_op *op)
 static mr_status move(referee *r, uint32_t o)
 {
     const mr_op *op = &r->trace->ops.at[o];
+    if (!op->out.n && op->mutates.n) return MR_OK; /* scaled in place: still the same values */
     if (op->in.n < 1 || results(op) != 1)
         return mr_fail(r->ctx, MR_EINVARIANT, "%s moves a value, expected it to write one",
                        named(r->ctx, r->trace, o));

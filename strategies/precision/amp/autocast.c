@@ -1,0 +1,154 @@
+/* autocast -- the whole step; see the header. */
+#include "autocast.h"
+
+#include "autocast_scaler.h"
+
+#include <string.h>
+
+static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
+{
+    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
+    if (n) memset(at, 0xff, n * sizeof *at);
+    return at;
+}
+
+/* ---- sizes ------------------------------------------------------------------------------------- */
+
+/* Bytes of the numbers that may have changed their width. */
+static uint64_t bytes_of(const autocast *a, const mr_trace *trace, mr_ids ids)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < ids.n; i++) {
+        const mr_tensor *t = &trace->tensors.at[ids.at[i]];
+        const bool full = !strcmp(t->dtype, "float32");
+        uint64_t n = full ? 4 : 2;
+        if (!full && strcmp(t->dtype, a->dtype) != 0) continue;
+        for (uint32_t d = 0; d < t->rank; d++) n *= t->shape[d];
+        sum += n;
+    }
+    return sum;
+}
+
+static uint64_t changed(uint64_t bytes, uint64_t was, uint64_t is)
+{
+    return bytes && bytes + is >= was ? bytes + is - was : bytes;
+}
+
+static void halve(autocast *a)
+{
+    const mr_trace *in = a->r.in;
+    mr_trace *out = a->r.out;
+    for (uint32_t s = 0; s < in->storages.n; s++) {
+        if (!a->low[s]) continue;
+        out->storages.at[s].bytes /= 2;
+        out->storages.at[s].per_sample /= 2;
+    }
+    for (uint32_t t = 0; t < in->tensors.n; t++) {
+        if (!autocast_is_low(a, t)) continue;
+        out->tensors.at[t].bytes /= 2;
+        out->tensors.at[t].offset /= 2;
+        out->tensors.at[t].dtype = a->dtype;
+    }
+    for (uint32_t o = 0; o < in->ops.n; o++) {
+        const mr_op *was = &in->ops.at[o];
+        mr_op *op = &out->ops.at[o];
+        op->read = changed(op->read, bytes_of(a, in, was->in),
+                           bytes_of(a, out, op->in));
+        op->written = changed(op->written, bytes_of(a, in, was->out) + bytes_of(a, in, was->mutates),
+                              bytes_of(a, out, op->out) + bytes_of(a, out, op->mutates));
+    }
+}
+
+/* ---- events ------------------------------------------------------------------------------------ */
+
+/* Autocast ends: parameters' casts are its no more. */
+static void leave(autocast *a)
+{
+    for (uint32_t s = 0; s < a->r.in->storages.n; s++)
+        if (a->cached[s] != MR_NONE) mr_rewrite_drop(&a->r, NULL, a->cached[s]);
+}
+
+static void drop(autocast *a, uint32_t tensor)
+{
+    mr_rewrite_drop(&a->r, NULL,
+                    a->placed[tensor] != MR_NONE ? a->placed[tensor] : autocast_place(a, tensor));
+}
+
+static void run(autocast *a, uint32_t e, bool last_forward, autocast_scaler *scaler)
+{
+    const uint32_t o = a->r.in->events.at[e].id;
+    const mr_op *op = &a->r.in->ops.at[o];
+    if (op->phase == MR_FORWARD) autocast_forward(a, e);
+    else if (op->phase == MR_BACKWARD) autocast_backward(a, e);
+    else {
+        autocast_flush(a);
+        if (a->half && op->phase == MR_UPDATE) autocast_scaler_unscale(scaler, a, e);
+        autocast_run(a, o, NULL);
+    }
+    if (last_forward) leave(a);
+    if (a->half) autocast_scaler_after(scaler, a, o, last_forward);
+}
+
+static mr_status check_precision(mr_ctx *ctx, const mr_trace *in)
+{
+    const char *precision = in->about[MR_ABOUT_precision];
+    if (!precision || !strcmp(precision, "float32")) return MR_OK;
+    return mr_fail(ctx, MR_EUNSUPPORTED, "'%s' is of precision %s, expected float32 to cast from",
+                   in->name, precision);
+}
+
+/* What runs again must be cast again: that follows by itself when this comes first. */
+static mr_status check_order(mr_ctx *ctx, const mr_trace *in)
+{
+    bool backward = false, repeats = false;
+    for (uint32_t e = 0; e < in->events.n; e++) {
+        if (in->events.at[e].kind != MR_RUN) continue;
+        const mr_op *op = &in->ops.at[in->events.at[e].id];
+        backward |= op->phase == MR_BACKWARD;
+        repeats |= op->again != MR_NONE || op->part || (backward && op->phase == MR_FORWARD);
+    }
+    if (!repeats) return MR_OK;
+    return mr_fail(ctx, MR_EUNSUPPORTED,
+                   "'%s' runs forward ops more than once, expected amp before what makes it do so"
+                   " (amp+checkpoint, amp+accumulate), and one step",
+                   in->name);
+}
+
+mr_status autocast_rewrite(mr_ctx *ctx, const mr_trace *in, const char *dtype, bool half,
+                           mr_trace *out)
+{
+    autocast *a = MR_NEW(ctx, autocast);
+    autocast_scaler scaler = {0};
+    uint32_t last_forward = MR_NONE;
+    a->dtype = dtype;
+    a->half = half;
+    MR_TRY(check_precision(ctx, in));
+    MR_TRY(check_order(ctx, in));
+    MR_TRY(mr_rewrite_begin(ctx, in, out, &a->r));
+    a->unit_of = none_of(ctx, in->ops.n);
+    a->low = MR_NEW_N(ctx, bool, in->storages.n);
+    a->cached = none_of(ctx, in->storages.n);
+    a->moved = MR_NEW_N(ctx, uint32_t, in->storages.n);
+    for (uint32_t s = 0; s < in->storages.n; s++) a->moved[s] = s;
+    a->viewed = none_of(ctx, in->tensors.n);
+    a->placed = none_of(ctx, in->tensors.n);
+    a->reader = none_of(ctx, in->storages.n);
+    a->last = none_of(ctx, in->storages.n);
+    for (uint32_t e = 0; e < in->events.n; e++)
+        if (in->events.at[e].kind == MR_RUN
+            && in->ops.at[in->events.at[e].id].phase == MR_FORWARD)
+            last_forward = e;
+    autocast_find_units(a);
+    if (last_forward == MR_NONE || !a->units.n)
+        return mr_fail(ctx, MR_EUNSUPPORTED,
+                       "'%s' has no forward pass with ops that autocast knows", in->name);
+    if (half) autocast_scaler_begin(&scaler, a);
+    for (uint32_t e = 0; e < in->events.n; e++) {
+        if (in->events.at[e].kind == MR_RUN) run(a, e, e == last_forward, &scaler);
+        else if (in->events.at[e].kind == MR_DROP) drop(a, in->events.at[e].id);
+        else mr_rewrite_keep(&a->r, NULL, e);
+    }
+    halve(a);
+    out->about[MR_ABOUT_precision] = half ? "amp-float16" : "amp-bfloat16";
+    return MR_OK;
+}

@@ -1,0 +1,113 @@
+/* autocast_scaler -- see the header. */
+#include "autocast_scaler.h"
+
+static uint32_t number(autocast *a, uint32_t like, const char *dtype, bool lasting)
+{
+    const uint32_t s = mr_rewrite_new_storage(&a->r, a->r.in->tensors.at[like].storage, 4);
+    const uint32_t t = mr_rewrite_new_tensor(&a->r, like, s);
+    mr_storage *storage = &a->r.out->storages.at[s];
+    mr_tensor *tensor = &a->r.out->tensors.at[t];
+    storage->before = storage->after = lasting;
+    storage->per_sample = 0;
+    storage->role = tensor->role = lasting ? MR_ROLE_state : MR_ROLE_temporary;
+    tensor->rank = 0;
+    tensor->name = "";
+    tensor->dtype = dtype;
+    return t;
+}
+
+void autocast_scaler_begin(autocast_scaler *s, autocast *a)
+{
+    s->last_update = MR_NONE;
+    for (uint32_t e = 0; e < a->r.in->events.n; e++)
+        if (a->r.in->events.at[e].kind == MR_RUN
+            && a->r.in->ops.at[a->r.in->events.at[e].id].phase == MR_UPDATE)
+            s->last_update = a->r.in->events.at[e].id;
+    s->scale = number(a, 0, "float32", true);
+    s->tracker = number(a, 0, "int32", true);
+}
+
+/* The value times the scale, in a place of its own, which everybody after this reads. */
+static void scale(autocast_scaler *s, autocast *a, uint32_t tensor, const mr_op *as)
+{
+    mr_op product = *as;
+    product.name = "aten::mul";
+    const uint32_t from = autocast_place(a, tensor);
+    const uint32_t to = autocast_new(a, tensor, false, MR_ROLE_temporary);
+    const uint32_t o = mr_rewrite_move(&a->r, from, to, &product);
+    const uint32_t both[] = {from, s->scale};
+    a->r.out->ops.at[o].in = mr_ids_of(a->r.ctx, 2, both);
+    a->r.out->ops.at[o].read += 4;
+    a->moved[a->r.in->tensors.at[tensor].storage] = a->r.out->tensors.at[to].storage;
+}
+
+static void update_scale(autocast_scaler *s, autocast *a)
+{
+    const uint32_t in[] = {s->scale, s->tracker, s->found};
+    const mr_op op = {
+        .name = "aten::_amp_update_scale_",
+        .module = "",
+        .phase = MR_UPDATE,
+        .again = MR_NONE,
+        .of = MR_NONE,
+        .read = 12,
+        .written = 8,
+        .in = mr_ids_of(a->r.ctx, 3, in),
+        .mutates = mr_ids_of(a->r.ctx, 2, in),
+    };
+    mr_rewrite_new_op(&a->r, &op);
+}
+
+void autocast_scaler_after(autocast_scaler *s, autocast *a, uint32_t o, bool last_forward)
+{
+    const mr_op *op = &a->r.in->ops.at[o];
+    if (last_forward && op->out.n) scale(s, a, op->out.at[0], op);
+    if (op->phase == MR_BACKWARD && !s->began && op->out.n) {
+        s->began = true;
+        scale(s, a, op->out.at[0], op);
+    }
+    if (o == s->last_update && s->unscaled) update_scale(s, a);
+}
+
+void autocast_scaler_unscale(autocast_scaler *s, autocast *a, uint32_t event)
+{
+    if (s->unscaled) return;
+    s->unscaled = true;
+    MR_VEC(uint32_t) in = {0};
+    bool *seen = MR_NEW_N(a->r.ctx, bool, a->r.in->storages.n);
+    uint64_t bytes = 0;
+    for (uint32_t e = event; e < a->r.in->events.n; e++) {
+        if (a->r.in->events.at[e].kind != MR_RUN) continue;
+        const mr_op *op = &a->r.in->ops.at[a->r.in->events.at[e].id];
+        for (uint32_t i = 0; i < op->in.n; i++) {
+            const uint32_t t = op->in.at[i], home = a->r.in->tensors.at[t].storage;
+            if (seen[home] || a->r.in->storages.at[home].role != MR_ROLE_gradient) continue;
+            seen[home] = true;
+            bytes += a->r.in->tensors.at[t].bytes;
+            MR_PUSH(a->r.ctx, &in, autocast_place(a, t));
+        }
+    }
+    const uint32_t inverse = number(a, 0, "float32", false);
+    s->found = number(a, 0, "float32", false);
+    mr_op op = {.name = "aten::reciprocal", .module = "", .phase = MR_UPDATE, .again = MR_NONE,
+                .of = MR_NONE, .read = 4, .written = 4};
+    op.in = mr_ids_of(a->r.ctx, 1, &s->scale);
+    op.out = mr_ids_of(a->r.ctx, 1, &inverse);
+    mr_rewrite_new_op(&a->r, &op);
+    op.name = "aten::full";
+    op.in = (mr_ids){0};
+    op.read = 0;
+    op.out = mr_ids_of(a->r.ctx, 1, &s->found);
+    mr_rewrite_new_op(&a->r, &op);
+    const uint32_t changed = in.n + 1;
+    MR_PUSH(a->r.ctx, &in, s->found);
+    MR_PUSH(a->r.ctx, &in, inverse);
+    op.name = "aten::_amp_foreach_non_finite_check_and_unscale_";
+    op.out = (mr_ids){0};
+    op.in = (mr_ids){in.at, in.n};
+    op.mutates = (mr_ids){in.at, changed};
+    op.read = bytes + 8;
+    op.written = bytes + 4;
+    op.moves = true;
+    mr_rewrite_new_op(&a->r, &op);
+}

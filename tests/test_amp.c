@@ -1,0 +1,162 @@
+/* amp: what is cast and what is kept, what the referee makes of it, and who is refused. */
+#include "evaluate.h"
+#include "format.h"
+#include "rewrite_check.h"
+#include "strategies.h"
+
+#include "test.h"
+
+#define BERT "models/bert-base-mlm-b32-s128.csv.gz"
+#define RESNET "models/resnet50-b64-i224.csv.gz"
+
+static mr_status rewritten(mr_ctx *ctx, const char *file, const char *spec, mr_trace *in,
+                           mr_trace *out)
+{
+    const mr_read_options options = {0};
+    mr_spec *parsed = MR_NEW(ctx, mr_spec);
+    MR_TRY(mr_recording_read(ctx, mr_printf(ctx, "%s/%s", TRACES, file), &options, in));
+    MR_TRY(mr_spec_parse(ctx, mr_strategies, mr_printf(ctx, "%s/bound", spec), parsed));
+    *out = *in;
+    for (uint32_t i = 0; i < parsed->rewrites.n; i++) {
+        const mr_stage *stage = &parsed->rewrites.at[i];
+        *in = *out;
+        MR_TRY(stage->strategy->rewrite(ctx, stage->params, in, out));
+        MR_TRY(mr_trace_check(ctx, out));
+        MR_TRY(mr_rewrite_check(ctx, in, out));
+        if (i + 1 < parsed->rewrites.n) mr_rewrite_settle(ctx, out);
+    }
+    return MR_OK;
+}
+
+static bool is_full(const mr_trace *trace, uint32_t tensor)
+{
+    return !strcmp(trace->tensors.at[tensor].dtype, "float32");
+}
+
+static bool any_full(const mr_trace *trace, mr_ids ids)
+{
+    for (uint32_t i = 0; i < ids.n; i++)
+        if (is_full(trace, ids.at[i])) return true;
+    return false;
+}
+
+/* Bytes of those that live on. */
+static uint64_t gradients(const mr_trace *trace)
+{
+    uint64_t sum = 0;
+    for (uint32_t s = 0; s < trace->storages.n; s++) {
+        const mr_storage *storage = &trace->storages.at[s];
+        if (storage->role == MR_ROLE_gradient && storage->after) sum += storage->bytes;
+    }
+    return sum;
+}
+
+TEST(products_read_16_bits_and_norms_32)
+{
+    static const char *const low[] = {"aten::addmm", "aten::bmm", "aten::mm"};
+    mr_ctx ctx = {0};
+    mr_trace in, out;
+    if (rewritten(&ctx, BERT, "amp", &in, &out)) TEST_FAIL("%s", ctx.failure.text);
+    mr_rewrite_settle(&ctx, &out);
+    for (uint32_t o = 0; o < out.ops.n; o++) {
+        const mr_op *op = &out.ops.at[o];
+        for (size_t i = 0; i < MR_COUNT(low); i++)
+            if (!strcmp(op->name, low[i])) CHECK(!any_full(&out, op->in) && !any_full(&out, op->out));
+        if (strstr(op->name, "layer_norm")) CHECK(is_full(&out, op->in.at[0]));
+    }
+    CHECK_EQ(gradients(&out), gradients(&in));
+    mr_ctx_clear(&ctx);
+}
+
+/* Each parameter of a linear layer once, however often it is used (the decoder has the weight of
+ * the embedding), each activation as often as it is read. */
+TEST(parameters_are_cast_once)
+{
+    mr_ctx ctx = {0};
+    mr_trace in, out;
+    if (rewritten(&ctx, "models/albert-base-b32-s128.csv.gz", "amp", &in, &out))
+        TEST_FAIL("%s", ctx.failure.text);
+    uint32_t *casts = MR_NEW_N(&ctx, uint32_t, out.storages.n);
+    for (uint32_t o = in.ops.n; o < out.ops.n; o++)
+        if (out.ops.at[o].moves && out.ops.at[o].phase == MR_FORWARD && out.ops.at[o].in.n == 1)
+            casts[out.tensors.at[out.ops.at[o].in.at[0]].storage]++;
+    uint32_t parameters = 0;
+    for (uint32_t s = 0; s < in.storages.n; s++) {
+        if (in.storages.at[s].role != MR_ROLE_parameter) continue;
+        CHECK(casts[s] < 2);
+        parameters += casts[s];
+    }
+    CHECK(parameters > 10);
+    mr_ctx_clear(&ctx);
+}
+
+static uint32_t count(const mr_trace *trace, const char *name)
+{
+    uint32_t n = 0;
+    for (uint32_t e = 0; e < trace->events.n; e++)
+        n += trace->events.at[e].kind == MR_RUN
+             && strstr(trace->ops.at[trace->events.at[e].id].name, name) != NULL;
+    return n;
+}
+
+TEST(only_float16_is_scaled)
+{
+    mr_ctx ctx = {0};
+    mr_trace in, out;
+    CHECK(!rewritten(&ctx, RESNET, "amp", &in, &out));
+    CHECK_EQ(count(&out, "unscale"), 1);
+    CHECK_EQ(count(&out, "_amp_update_scale_"), 1);
+    CHECK(!rewritten(&ctx, RESNET, "amp:bfloat16", &in, &out));
+    CHECK_EQ(count(&out, "unscale"), 0);
+    mr_ctx_clear(&ctx);
+}
+
+static void refuses(const char *file, const char *spec, const char *why)
+{
+    mr_ctx ctx = {0};
+    mr_trace in, out;
+    CHECK_EQ(rewritten(&ctx, file, spec, &in, &out), MR_EUNSUPPORTED);
+    CHECK_HAS(ctx.failure.text, why);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(orders_that_cannot_work_are_refused)
+{
+    refuses(BERT, "checkpoint+amp", "expected amp before");
+    refuses(BERT, "accumulate+amp", "expected amp before");
+    refuses(BERT, "amp+amp", "is of precision amp-float16");
+    refuses("models/vit-b16-b64-i224-bf16.csv.gz", "amp", "is of precision bfloat16");
+    refuses("models/bert-base-changing-b16.csv.gz", "amp", "and one step");
+}
+
+/* ---- deliberate mistakes ----------------------------------------------------------------------- */
+
+static mr_op *first_cast(const mr_trace *in, mr_trace *out, mr_phase phase)
+{
+    uint32_t o = in->ops.n;
+    while (!out->ops.at[o].moves || out->ops.at[o].phase != phase || out->ops.at[o].in.n != 1) o++;
+    return &out->ops.at[o];
+}
+
+static void expect(int mistake, const char *sentence)
+{
+    mr_ctx ctx = {0};
+    mr_trace in, out;
+    CHECK(!rewritten(&ctx, RESNET, "amp:bfloat16", &in, &out));
+    mr_op *forward = first_cast(&in, &out, MR_FORWARD);
+    mr_op *backward = first_cast(&in, &out, MR_BACKWARD);
+    if (mistake == 0) forward->moves = false;
+    if (mistake == 1) backward->moves = false;
+    if (mistake == 2) forward->in = (forward + 1)->in;
+    if (mistake == 3) backward->in = (backward + 1)->in;
+    CHECK_EQ(mr_rewrite_check(&ctx, &in, &out), MR_EINVARIANT);
+    CHECK_HAS(ctx.failure.text, sentence);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(the_referee_sees_what_is_wrong_with_a_cast)
+{
+    for (int mistake = 0; mistake < 4; mistake++) expect(mistake, "expected what");
+}
+
+TEST_MAIN()
