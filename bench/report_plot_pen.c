@@ -13,8 +13,7 @@
 /* bench/embed.cmake makes each of plots/<name>.gp an array. */
 #define SCRIPTS(X)                                                                             \
     X(style, "style")                                                                          \
-    X(timeline, "timeline") X(address_space, "address-space") X(peaks, "peaks")               \
-    X(trade_off, "trade-off") X(bars, "bars") X(map, "map")
+    X(timeline, "timeline") X(address_space, "address-space") X(peaks, "peaks")
 
 #define X(symbol, name)                                                                        \
     extern const unsigned char mr_gp_##symbol[];                                               \

@@ -1,0 +1,38 @@
+/* ddp -- one of several devices that train the same model on batches of their own.
+ *
+ * Gradients go through flat buckets, filled as they get ready in the backward pass; a full
+ * bucket is summed over all devices on a stream of its own, while the backward pass goes on.
+ * The first bucket is small, so that it starts early.  ZeRO divides what every device would
+ * hold: optimizer state (1), and gradients too (2).
+ */
+#include "strategy.h"
+
+#include "replica.h"
+
+static const mr_param params_table[] = {
+    MR_PARAM_INT(replica_choice, ranks, "8", 1, 1048576, "number of devices"),
+    MR_PARAM_INT(replica_choice, zero, "0", 0, 2,
+                 "stage of ZeRO: 1 divides optimizer state, 2 gradients as well"),
+    MR_PARAM_BOOL(replica_choice, view, "False",
+                  "gradient_as_bucket_view: gradients are a part of their bucket"),
+    MR_PARAM_SIZE(replica_choice, bucket, "25MiB", 1, 1e15, "when a bucket is full"),
+    MR_PARAM_SIZE(replica_choice, first, "1MiB", 1, 1e15, "when the first one is"),
+    {0},
+};
+
+static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr_trace *out)
+{
+    return replica_rewrite(ctx, in, params, out);
+}
+
+const mr_strategy mr_strategy_ddp = {
+    .name = "ddp",
+    .summary =
+        "trains on several devices: buckets of gradients, all-reduce beside the backward pass",
+    .source =
+        "PyTorch's DistributedDataParallel, Li et al. 2020; ZeRO, Rajbhandari et al. 2020",
+    .params = params_table,
+    .params_size = sizeof(replica_choice),
+    .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES,
+    .rewrite = rewrite,
+};

@@ -1,0 +1,301 @@
+/* replica_write -- copies into buckets, collectives, and an update that reads what they give.
+ */
+#include "replica.h"
+
+#include <string.h>
+
+typedef struct writer {
+    const replica_choice *choice;
+    replica_buckets buckets;
+    mr_rewrite r;
+    mr_where where;
+    uint32_t stream;  /* of collectives */
+    uint32_t *flat;   /* by bucket: tensor of all of it */
+    uint32_t *shard;  /* by bucket: tensor of the part that this device keeps; MR_NONE */
+    uint32_t *slot;   /* by gradient: tensor of its place in the bucket, or in the shard */
+    bool *sliced;     /* by storage: only a part of it is here */
+    uint32_t updates; /* event of the first op of the update, MR_NONE */
+    uint32_t last;    /* event of the last one */
+} writer;
+
+static const mr_tensor *tensor_at(const writer *w, uint32_t t)
+{
+    return &w->r.in->tensors.at[t];
+}
+
+static uint64_t part_of(const writer *w, uint64_t bytes)
+{
+    return w->choice->zero ? (bytes + w->choice->ranks - 1) / w->choice->ranks : bytes;
+}
+
+/* ---- new things
+ * ------------------------------------------------------------------------------ */
+
+static uint32_t tensor_on(writer *w, uint32_t like, uint32_t storage, uint64_t offset,
+                          uint64_t bytes)
+{
+    const uint32_t t = mr_rewrite_new_tensor(&w->r, like, storage);
+    mr_tensor *tensor = &w->r.out->tensors.at[t];
+    tensor->name = "";
+    tensor->offset = offset;
+    tensor->bytes = bytes;
+    return t;
+}
+
+static uint32_t flat_tensor(writer *w, const replica_bucket *b, uint64_t bytes, bool lasts)
+{
+    const uint32_t like = w->buckets.gradients.at[b->first].tensor;
+    const uint32_t s = mr_rewrite_new_storage(&w->r, tensor_at(w, like)->storage, bytes);
+    mr_storage *storage = &w->r.out->storages.at[s];
+    storage->role = MR_ROLE_gradient;
+    storage->per_sample = 0;
+    storage->before = storage->after = lasts;
+    const uint32_t t = tensor_on(w, like, s, 0, bytes);
+    uint64_t *shape = MR_NEW_N(w->r.ctx, uint64_t, 1);
+    const mr_tensor *g = tensor_at(w, like);
+    uint64_t elements = 1;
+    for (uint32_t d = 0; d < g->rank; d++) elements *= g->shape[d];
+    shape[0] = g->bytes && elements ? bytes / (g->bytes / elements) : bytes;
+    w->r.out->tensors.at[t].rank = 1;
+    w->r.out->tensors.at[t].shape = shape;
+    return t;
+}
+
+static void make_buckets(writer *w)
+{
+    const bool two = w->choice->zero == 2;
+    w->flat = MR_NEW_N(w->r.ctx, uint32_t, w->buckets.all.n);
+    w->shard = MR_NEW_N(w->r.ctx, uint32_t, w->buckets.all.n);
+    w->slot = MR_NEW_N(w->r.ctx, uint32_t, w->buckets.gradients.n);
+    for (uint32_t i = 0; i < w->buckets.all.n; i++) {
+        const replica_bucket *b = &w->buckets.all.at[i];
+        w->flat[i] = flat_tensor(w, b, b->bytes, !two);
+        w->shard[i] = two ? flat_tensor(w, b, part_of(w, b->bytes), true) : MR_NONE;
+        const uint32_t home = w->r.out->tensors.at[w->flat[i]].storage;
+        for (uint32_t g = b->first; g < b->first + b->n; g++) {
+            const replica_gradient *one = &w->buckets.gradients.at[g];
+            w->slot[g] =
+                tensor_on(w, one->tensor, home, one->offset, tensor_at(w, one->tensor)->bytes);
+        }
+    }
+}
+
+static mr_op beside(const mr_op *as, const char *name, uint64_t bytes)
+{
+    return (mr_op){.name = name,
+                   .module = "",
+                   .stream = as->stream,
+                   .phase = as->phase,
+                   .again = MR_NONE,
+                   .of = MR_NONE,
+                   .read = bytes,
+                   .written = bytes};
+}
+
+/* ---- the backward pass
+ * ----------------------------------------------------------------------- */
+
+/* Divided by the number of devices on its way into the bucket. */
+static void copy_in(writer *w, uint32_t storage, const mr_op *as)
+{
+    const uint32_t g = w->buckets.of[storage];
+    const replica_gradient *one = &w->buckets.gradients.at[g];
+    const replica_bucket *b = &w->buckets.all.at[one->bucket];
+    mr_op op = beside(as, "aten::mul", tensor_at(w, one->tensor)->bytes);
+    op.in = mr_ids_of(w->r.ctx, 1, &one->tensor);
+    if (w->choice->zero == 2 && g == b->first) op.out = mr_ids_of(w->r.ctx, 1, &w->slot[g]);
+    else op.mutates = mr_ids_of(w->r.ctx, 1, &w->slot[g]);
+    mr_rewrite_new_op(&w->r, &op);
+    if (w->choice->view || w->choice->zero) w->r.out->storages.at[storage].after = false;
+}
+
+static void reduce(writer *w, uint32_t bucket, const mr_op *as)
+{
+    const bool two = w->choice->zero == 2;
+    mr_op op = beside(as, two ? "c10d::reduce_scatter_" : "c10d::allreduce_",
+                      w->buckets.all.at[bucket].bytes);
+    op.stream = w->stream;
+    op.engine = two ? MR_ENGINE_reduce_scatter : MR_ENGINE_all_reduce;
+    op.ranks = (uint32_t)w->choice->ranks;
+    op.in = mr_ids_of(w->r.ctx, 1, &w->flat[bucket]);
+    op.mutates = mr_ids_of(w->r.ctx, 1, two ? &w->shard[bucket] : &w->flat[bucket]);
+    if (two) op.written = part_of(w, op.read);
+    mr_rewrite_new_op(&w->r, &op);
+}
+
+/* Without views every gradient is written back from its bucket when all are summed. */
+static void copy_back(writer *w, const mr_op *as)
+{
+    for (uint32_t g = 0; g < w->buckets.gradients.n; g++) {
+        const uint32_t to = w->buckets.gradients.at[g].tensor;
+        const uint32_t both[] = {to, w->slot[g]};
+        mr_op op = beside(as, "aten::copy_", tensor_at(w, to)->bytes);
+        op.phase = MR_BACKWARD;
+        op.in = mr_ids_of(w->r.ctx, 2, both);
+        op.mutates = mr_ids_of(w->r.ctx, 1, &to);
+        mr_rewrite_new_op(&w->r, &op);
+    }
+}
+
+/* ---- the update
+ * ------------------------------------------------------------------------------ */
+
+static bool reads_gradients(const writer *w, const mr_op *op)
+{
+    for (uint32_t i = 0; i < op->in.n; i++)
+        if (w->buckets.of[tensor_at(w, op->in.at[i])->storage] != MR_NONE) return true;
+    return false;
+}
+
+/* Where the update finds a tensor: gradients in buckets or shards, the rest where it was. */
+static uint32_t place(writer *w, uint32_t t)
+{
+    const uint32_t g = w->buckets.of[tensor_at(w, t)->storage];
+    if (g == MR_NONE || (!w->choice->view && !w->choice->zero)) return t;
+    if (w->choice->zero < 2) return w->slot[g];
+    const uint32_t bucket = w->buckets.gradients.at[g].bucket;
+    return w->shard[bucket];
+}
+
+static mr_ids places(writer *w, mr_ids ids)
+{
+    mr_ids out = mr_ids_of(w->r.ctx, ids.n, ids.at);
+    for (uint32_t i = 0; i < out.n; i++) out.at[i] = place(w, out.at[i]);
+    return out;
+}
+
+static mr_ids joined(mr_ctx *ctx, mr_ids x, mr_ids y)
+{
+    mr_ids both = {MR_NEW_N(ctx, uint32_t, x.n + y.n), x.n + y.n};
+    if (x.n) memcpy(both.at, x.at, x.n * sizeof *x.at);
+    if (y.n) memcpy(both.at + x.n, y.at, y.n * sizeof *y.at);
+    return both;
+}
+
+static void update(writer *w, uint32_t o)
+{
+    const mr_op *whole = &w->r.in->ops.at[o];
+    mr_op op = *whole;
+    op.in = places(w, whole->in);
+    op.out = places(w, whole->out);
+    op.mutates = places(w, whole->mutates);
+    op.read = part_of(w, whole->read);
+    op.written = part_of(w, whole->written);
+    op.flops = part_of(w, whole->flops);
+    op.ns = part_of(w, whole->ns);
+    const uint32_t added = mr_rewrite_new_op(&w->r, &op);
+    const mr_stand_in stand = {added, mr_ids_of(w->r.ctx, 1, &o),
+                               joined(w->r.ctx, op.out, op.mutates),
+                               joined(w->r.ctx, whole->out, whole->mutates)};
+    MR_PUSH(w->r.ctx, &w->r.out->stand_ins, stand);
+}
+
+/* Each device has brought its part of all parameters up to date. */
+static void gather(writer *w)
+{
+    const mr_trace *in = w->r.in;
+    MR_VEC(uint32_t) all = {0};
+    bool *seen = MR_NEW_N(w->r.ctx, bool, in->storages.n);
+    uint64_t bytes = 0;
+    for (uint32_t o = 0; o < in->ops.n; o++) {
+        const mr_op *op = &in->ops.at[o];
+        for (uint32_t i = 0; i < op->mutates.n && op->phase == MR_UPDATE; i++) {
+            const mr_tensor *t = tensor_at(w, op->mutates.at[i]);
+            if (in->storages.at[t->storage].role != MR_ROLE_parameter || seen[t->storage])
+                continue;
+            seen[t->storage] = true;
+            bytes += t->bytes;
+            MR_PUSH(w->r.ctx, &all, op->mutates.at[i]);
+        }
+    }
+    mr_op op = beside(&in->ops.at[in->events.at[w->last].id], "c10d::allgather_", bytes);
+    op.stream = w->stream;
+    op.engine = MR_ENGINE_all_gather;
+    op.ranks = (uint32_t)w->choice->ranks;
+    op.read = part_of(w, bytes);
+    op.in = op.mutates = mr_ids_of(w->r.ctx, all.n, all.at);
+    mr_rewrite_new_op(&w->r, &op);
+}
+
+/* ---- what a device holds
+ * --------------------------------------------------------------------- */
+
+static void slice(writer *w)
+{
+    const mr_trace *in = w->r.in;
+    for (uint32_t s = 0; s < in->storages.n; s++) {
+        const mr_storage *home = &in->storages.at[s];
+        const uint32_t born = w->r.birth[s];
+        w->sliced[s] = home->before ? home->role == MR_ROLE_state
+                                    : born != MR_NONE && in->ops.at[born].phase == MR_UPDATE
+                                          && w->buckets.of[s] == MR_NONE;
+        if (!w->sliced[s] || home->bytes <= 8) continue;
+        w->r.out->storages.at[s].bytes = part_of(w, home->bytes);
+    }
+    for (uint32_t t = 0; t < in->tensors.n; t++) {
+        mr_tensor *tensor = &w->r.out->tensors.at[t];
+        const mr_storage *home = &w->r.out->storages.at[tensor->storage];
+        if (!w->sliced[tensor->storage]) continue;
+        if (tensor->offset > home->bytes) tensor->offset = 0;
+        if (tensor->bytes > home->bytes - tensor->offset)
+            tensor->bytes = home->bytes - tensor->offset;
+    }
+}
+
+/* Gradients of the step before lie in the buckets, where they are not their own. */
+static bool is_old_gradient(const writer *w, uint32_t storage)
+{
+    const mr_storage *home = &w->r.in->storages.at[storage];
+    return (w->choice->view || w->choice->zero) && home->before
+           && home->role == MR_ROLE_gradient;
+}
+
+static void run(writer *w, uint32_t o, uint32_t event)
+{
+    const mr_op *op = &w->r.in->ops.at[o];
+    if (event == w->updates && !w->choice->view && !w->choice->zero) copy_back(w, op);
+    if (op->phase == MR_UPDATE && (w->choice->zero || reads_gradients(w, op))) {
+        update(w, o);
+    } else {
+        mr_rewrite_run(&w->r, &w->where, o);
+    }
+    for (uint32_t s = w->buckets.first[o]; s != MR_NONE; s = w->buckets.next[s]) {
+        const uint32_t g = w->buckets.of[s], bucket = w->buckets.gradients.at[g].bucket;
+        const replica_bucket *b = &w->buckets.all.at[bucket];
+        copy_in(w, s, op);
+        if (g + 1 == b->first + b->n && w->choice->ranks > 1) reduce(w, bucket, op);
+    }
+    if (event == w->last && w->choice->zero && w->choice->ranks > 1) gather(w);
+}
+
+mr_status replica_rewrite(mr_ctx *ctx, const mr_trace *in, const replica_choice *choice,
+                          mr_trace *out)
+{
+    writer *w = MR_NEW(ctx, writer);
+    w->choice = choice;
+    MR_TRY(mr_rewrite_begin(ctx, in, out, &w->r));
+    MR_TRY(replica_fill(ctx, in, choice, &w->buckets));
+    mr_where_init(&w->r, &w->where);
+    MR_PUSH(ctx, &out->streams, out->streams.at[out->streams.n - 1] + 1);
+    w->stream = out->streams.n - 1;
+    w->sliced = MR_NEW_N(ctx, bool, in->storages.n);
+    w->updates = w->last = MR_NONE;
+    for (uint32_t e = 0; e < in->events.n; e++) {
+        const mr_event event = in->events.at[e];
+        if (event.kind != MR_RUN || in->ops.at[event.id].phase != MR_UPDATE) continue;
+        if (w->updates == MR_NONE) w->updates = e;
+        w->last = e;
+    }
+    make_buckets(w);
+    if (choice->zero) slice(w);
+    for (uint32_t s = 0; s < in->storages.n; s++)
+        if (is_old_gradient(w, s))
+            out->storages.at[s].before = out->storages.at[s].after = false;
+    for (uint32_t e = 0; e < in->events.n; e++) {
+        const mr_event event = in->events.at[e];
+        if (event.kind == MR_RUN) run(w, event.id, e);
+        else if (event.kind != MR_DROP || !is_old_gradient(w, tensor_at(w, event.id)->storage))
+            mr_rewrite_keep(&w->r, &w->where, e);
+    }
+    return MR_OK;
+}

@@ -1,0 +1,203 @@
+/* ddp: what buckets take and when they are sent, what ZeRO leaves on a device, who is refused.
+ */
+#include "evaluate.h"
+#include "format.h"
+#include "rewrite_check.h"
+#include "strategies.h"
+#include "trace_check.h"
+
+#include "test.h"
+
+#define BERT "models/bert-base-mlm-b32-s128.csv.gz"
+
+static mr_status rewritten(mr_ctx *ctx, const char *file, const char *spec, mr_trace *in,
+                           mr_answer *answer)
+{
+    const mr_read_options options = {0};
+    static const mr_device device = {.name = "none", .memory = UINT64_MAX, .granularity = 1};
+    mr_spec *parsed = MR_NEW(ctx, mr_spec);
+    MR_TRY(mr_recording_read(ctx, mr_printf(ctx, "%s/%s", TRACES, file), &options, in));
+    MR_TRY(mr_spec_parse(ctx, mr_strategies, mr_printf(ctx, "%s/bound", spec), parsed));
+    const mr_question question = {.trace = in,
+                                  .spec = parsed,
+                                  .device = &device,
+                                  .capacity = UINT64_MAX,
+                                  .iterations = 1};
+    MR_TRY(mr_evaluate(ctx, &question, answer));
+    return mr_trace_check(ctx, &answer->trace);
+}
+
+typedef struct sums {
+    uint64_t peak, held; /* held: bytes that are there before the step */
+    uint64_t sent[MR_ENGINE_N];
+    uint64_t first, least,
+        last; /* bytes of collectives: the first, the least between, the last */
+    uint32_t collectives, beside; /* beside: how many begin before the backward pass ends */
+} sums;
+
+static void look_at(const mr_trace *t, sums *s)
+{
+    uint32_t waiting = 0;
+    for (uint32_t e = 0; e < t->events.n; e++) {
+        const mr_op *op = &t->ops.at[t->events.at[e].id];
+        if (t->events.at[e].kind != MR_RUN) continue;
+        if (op->phase == MR_BACKWARD && op->engine == MR_ENGINE_compute) {
+            s->beside += waiting;
+            waiting = 0;
+        }
+        if (op->engine == MR_ENGINE_compute) continue;
+        s->sent[op->engine] += op->read > op->written ? op->read : op->written;
+        if (op->phase != MR_BACKWARD) continue;
+        if (!s->collectives++) s->first = op->read;
+        else if (s->collectives > 2 && (!s->least || s->last < s->least)) s->least = s->last;
+        s->last = op->read;
+        waiting++;
+    }
+}
+
+static sums predicted(const char *file, const char *spec)
+{
+    mr_ctx ctx = {0};
+    mr_trace in;
+    mr_answer answer;
+    uint32_t at;
+    sums s = {0};
+    if (rewritten(&ctx, file, spec, &in, &answer)) {
+        TEST_FAIL("%s: %s", spec, ctx.failure.text);
+    } else {
+        s.peak = mr_schedule_peak(&answer.schedule, &at);
+        for (uint32_t i = 0; i < answer.trace.storages.n; i++)
+            if (answer.trace.storages.at[i].before && answer.trace.storages.at[i].role
+                && answer.trace.storages.at[i].role != MR_ROLE_input
+                && answer.trace.storages.at[i].role != MR_ROLE_buffer)
+                s.held += answer.trace.storages.at[i].bytes;
+        look_at(&answer.trace, &s);
+    }
+    mr_ctx_clear(&ctx);
+    return s;
+}
+
+/* BERT-base with its head, without the pooler: parameters that get a gradient, in bytes. */
+#define GRADIENTS ((uint64_t)438057192)
+
+TEST(buckets_take_a_copy_of_the_gradients)
+{
+    const sums plain = predicted(BERT, "accumulate:1"), ddp = predicted(BERT, "ddp");
+    CHECK_EQ(ddp.peak - plain.peak, GRADIENTS);
+    CHECK_EQ(ddp.held - plain.held, GRADIENTS);
+    CHECK_EQ(ddp.held - predicted(BERT, "ddp:view=True").held, GRADIENTS);
+    CHECK_EQ(ddp.sent[MR_ENGINE_all_reduce], GRADIENTS);
+    CHECK_EQ(predicted(BERT, "ddp:ranks=1").collectives, 0);
+}
+
+/* The first reaches 1 MiB, those after it 25 MiB; all but the last go while others are
+ * computed. */
+TEST(buckets_are_sent_beside_the_backward_pass)
+{
+    const sums ddp = predicted(BERT, "ddp"),
+               one = predicted(BERT, "ddp:bucket=1GiB,first=1GiB");
+    CHECK(ddp.first >= MR_MIB && ddp.least >= 25 * MR_MIB);
+    CHECK(ddp.beside >= ddp.collectives - 1);
+    CHECK(ddp.collectives > 10);
+    CHECK_EQ(one.collectives, 1);
+}
+
+/* Micro-batches are not synchronised: one all-reduce a step. */
+TEST(gradients_are_added_up_before_they_are_sent)
+{
+    const sums ddp = predicted(BERT, "accumulate:4+ddp");
+    CHECK_EQ(ddp.sent[MR_ENGINE_all_reduce], GRADIENTS);
+    CHECK_EQ(ddp.peak - predicted(BERT, "accumulate:4").peak, GRADIENTS);
+}
+
+static void near(const char *what, uint64_t x, double y)
+{
+    if ((double)x < y || (double)x > y + 1e5) /* every tensor rounds up by less than a rank */
+        TEST_FAIL("%s: %" PRIu64 ", expected %.0f", what, x, y);
+}
+
+/* In single precision, of 16 bytes for each parameter ZeRO divides 8, then 12. */
+TEST(zero_leaves_what_the_paper_says)
+{
+    const double four = (double)predicted(BERT, "ddp:view=True").held;
+    const double g = (double)GRADIENTS, p = four - 3 * g; /* the pooler has no gradient */
+    near("stage 1", predicted(BERT, "ddp:ranks=8,zero=1").held, p + g + 2 * g / 8);
+    near("stage 2", predicted(BERT, "ddp:ranks=8,zero=2").held, p + (g + 2 * g) / 8);
+    near("64 ranks", predicted(BERT, "ddp:ranks=64,zero=2").held, p + (g + 2 * g) / 64);
+    const sums one = predicted(BERT, "ddp:zero=1"), two = predicted(BERT, "ddp:zero=2");
+    CHECK_EQ(one.sent[MR_ENGINE_all_reduce], GRADIENTS);
+    CHECK_EQ(two.sent[MR_ENGINE_reduce_scatter], GRADIENTS);
+    CHECK_EQ(two.sent[MR_ENGINE_all_gather], one.sent[MR_ENGINE_all_gather]);
+    CHECK(two.peak < one.peak);
+}
+
+static void refuses(const char *file, const char *spec, const char *why)
+{
+    mr_ctx ctx = {0};
+    mr_trace in;
+    mr_answer answer;
+    CHECK_EQ(rewritten(&ctx, file, spec, &in, &answer), MR_EUNSUPPORTED);
+    if (!strstr(ctx.failure.text, why))
+        TEST_FAIL("%s: '%s', expected '%s'", spec, ctx.failure.text, why);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(what_is_no_such_step_is_refused)
+{
+    refuses(BERT, "ddp+ddp", "on several devices already");
+    refuses(BERT, "nograd+ddp", "no gradients");
+    refuses("models/twins/bert-base-keep-gradients.csv.gz", "ddp", "keeps gradients");
+    refuses("models/twins/gpt2-small-release.csv.gz", "ddp",
+            "before its backward pass is over");
+}
+
+/* ---- planted mistakes
+ * ------------------------------------------------------------------------ */
+
+static uint32_t find(const mr_trace *t, uint32_t from, const char *name)
+{
+    for (uint32_t o = from; o < t->ops.n; o++)
+        if (!strcmp(t->ops.at[o].name, name)) return o;
+    return MR_NONE;
+}
+
+static void forget(mr_trace *t, uint32_t op)
+{
+    for (uint32_t e = 0; e < t->events.n; e++)
+        if (t->events.at[e].kind == MR_RUN && t->events.at[e].id == op)
+            t->events.at[e] = t->events.at[0];
+}
+
+static void plant(mr_trace *t, const mr_trace *in, int mistake)
+{
+    const uint32_t copy = find(t, in->ops.n, "aten::mul");
+    const uint32_t other = find(t, copy + 1, "aten::mul");
+    const uint32_t update = find(t, in->ops.n, "aten::_foreach_lerp_");
+    CHECK(copy != MR_NONE && other != MR_NONE && update != MR_NONE);
+    if (mistake == 0) forget(t, copy);
+    if (mistake == 1) t->ops.at[copy].in = t->ops.at[other].in;
+    if (mistake == 2) forget(t, update);
+    if (mistake == 3) t->stand_ins.n = 0;
+    if (mistake == 4) t->stand_ins.at[0].gives.n = t->stand_ins.at[0].holds.n = 0;
+}
+
+TEST(the_referee_sees_what_is_wrong)
+{
+    for (int mistake = 0; mistake <= 5; mistake++) {
+        mr_ctx ctx = {0};
+        mr_trace in, out;
+        mr_spec spec;
+        const mr_read_options options = {0};
+        CHECK(!mr_recording_read(&ctx, TRACES "/" BERT, &options, &in));
+        CHECK(!mr_spec_parse(&ctx, mr_strategies, "ddp:view=True/bound", &spec));
+        const mr_stage *stage = &spec.rewrites.at[0];
+        CHECK(!stage->strategy->rewrite(&ctx, stage->params, &in, &out));
+        plant(&out, &in, mistake);
+        const mr_status status = mr_rewrite_check(&ctx, &in, &out);
+        if (!status != (mistake == 5))
+            TEST_FAIL("mistake %d: status %d, %s", mistake, status, ctx.failure.text);
+        mr_ctx_clear(&ctx);
+    }
+}
+
+TEST_MAIN()
