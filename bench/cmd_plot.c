@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "plot.h"
+#include "results.h"
 
 #define PANELS_MOST 16
 
@@ -181,6 +181,10 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     mr_words specs;
     if (!args->output || !*args->output)
         return mr_fail(ctx, MR_EUSAGE, "plot needs a folder for its figures: -o DIR");
+    if (mr_results_told(ctx, args->words.at[0])) {
+        MR_TRY(make_folder(ctx, args->output));
+        return mr_plot_results(ctx, args->words.at[0], args->output);
+    }
     MR_TRY(mr_scene_read(ctx, args, &scene));
     MR_TRY(mr_scene_specs(ctx, args, 1, &specs));
     if (!specs.n) default_specs(ctx, &scene.trace, &specs);
@@ -218,7 +222,9 @@ const mr_command mr_command_plot = {
     .more =
         "Every figure comes as SVG and PNG with the data it shows as CSV beside it; gnuplot\n"
         "draws.  Without SPEC: the allocator as recorded and the same with expandable "
-        "segments.",
+        "segments.\n"
+        "FILE may be the cells that a sweep wrote: then memory against time, bars, and maps of\n"
+        "all combinations.",
     .options = options,
     .words_min = 1,
     .words_max = UINT32_MAX,

@@ -13,7 +13,8 @@
 /* bench/embed.cmake makes each of plots/<name>.gp an array. */
 #define SCRIPTS(X)                                                                             \
     X(style, "style")                                                                          \
-    X(timeline, "timeline") X(address_space, "address-space") X(peaks, "peaks")
+    X(timeline, "timeline") X(address_space, "address-space") X(peaks, "peaks")               \
+    X(trade_off, "trade-off") X(bars, "bars") X(map, "map")
 
 #define X(symbol, name)                                                                        \
     extern const unsigned char mr_gp_##symbol[];                                               \

@@ -63,5 +63,25 @@ for junk in '' 'a,b' '"' "$(printf 'x\001y')"; do
     cmp one.csv cells.csv || fail "junk '$junk' changed the cells"
 done
 
+# Cells are drawn: every figure exists as data, SVG and PNG, and gnuplot has nothing to complain of.
+if command -v gnuplot >/dev/null; then
+    "$memreuse" plot one.csv -o pictures >said || fail "plot of cells failed"
+    for name in trade-off bars combinations slowdown; do
+        for end in csv svg png; do
+            [ -s "pictures/$name.$end" ] || fail "$name.$end is missing"
+            grep -qx "pictures/$name.$end" said || fail "$name.$end is not in what plot prints"
+        done
+        script=$name
+        case $name in combinations | slowdown) script=map ;; esac
+        gnuplot -c "$root/plots/$script.gp" "pictures/$name.csv" again.svg 2>messages \
+            || fail "plots/$script.gp fails alone"
+        [ ! -s messages ] || fail "plots/$script.gp complains: $(cat messages)"
+        cmp -s "pictures/$name.svg" again.svg || fail "plots/$script.gp alone draws another $name.svg"
+    done
+    # Of mlp, both ways to accumulate are on the front: less memory, more time; in-place is not.
+    awk -F, '$1 == 1 && $4 == 1 && $2 <= 100 { exit 1 }' pictures/trade-off.csv \
+        || fail "the front has a cell that is no slower than the first"
+fi
+
 [ $failures -eq 0 ] || { echo "$failures checks failed"; exit 1; }
 echo "cells do not depend on threads and interruptions"

@@ -31,6 +31,10 @@ enum {
 mr_ids chain_needs_ops(mr_ctx *ctx, const chain_needs *needs, uint32_t stage, unsigned reasons,
                        uint32_t option);
 
+/* Is the storage there, whichever of the stage's ops run again? */
+bool chain_needs_there(const chain_needs *needs, uint32_t stage, uint32_t storage,
+                       unsigned reasons, uint32_t option);
+
 /* Is it made by the stage, and not held whatever the plan? */
 bool chain_step_makes(const chain_step *step, uint32_t stage, uint32_t storage);
 

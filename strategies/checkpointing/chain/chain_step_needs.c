@@ -69,8 +69,8 @@ static bool is_goal(const chain_needs *n, uint32_t stage, uint32_t s, unsigned r
     return reasons & (without ? CHAIN_FOR_MISSING : CHAIN_FOR_SAVING);
 }
 
-static bool is_there(const chain_needs *n, uint32_t stage, uint32_t s, unsigned reasons,
-                     uint32_t option)
+bool chain_needs_there(const chain_needs *n, uint32_t stage, uint32_t s, unsigned reasons,
+                       uint32_t option)
 {
     if (!chain_step_makes(n->step, stage, s)) return true;
     return reasons == CHAIN_FOR_MISSING && chain_needs_saving(n, stage, s)
@@ -129,7 +129,7 @@ mr_ids chain_needs_ops(mr_ctx *ctx, const chain_needs *n, uint32_t stage, unsign
         const mr_op *op = &n->step->trace->ops.at[o];
         for (uint32_t i = 0; i < op->in.n + op->mutates.n; i++) {
             const uint32_t t = i < op->in.n ? op->in.at[i] : op->mutates.at[i - op->in.n];
-            if (is_there(n, stage, storage_of(n, t), reasons, option)) continue;
+            if (chain_needs_there(n, stage, storage_of(n, t), reasons, option)) continue;
             n->tensor[t] = n->storage[storage_of(n, t)] = true;
         }
     }

@@ -57,6 +57,20 @@ static void save_again(writer *w, uint32_t o, uint32_t stage, uint32_t option)
     }
 }
 
+/* What is there already is read where it is; what the op made of it a second time is not. */
+static void replay(writer *w, uint32_t o, uint32_t stage, unsigned reasons, uint32_t option)
+{
+    const mr_ids out = w->step->trace->ops.at[o].out;
+    uint32_t *was = mr_alloc_n(w->r.ctx, out.n, sizeof *was);
+    for (uint32_t i = 0; i < out.n; i++) was[i] = w->where.storage[storage_of(w, out.at[i])];
+    mr_rewrite_replay(&w->r, &w->where, o);
+    for (uint32_t i = 0; i < out.n; i++) {
+        const uint32_t s = storage_of(w, out.at[i]);
+        if (chain_needs_there(&w->needs, stage, s, reasons, option))
+            w->where.storage[s] = was[i];
+    }
+}
+
 static void run_again(writer *w, uint32_t stage, unsigned reasons, uint32_t option)
 {
     const size_t row = (size_t)stage * w->options + option;
@@ -68,7 +82,7 @@ static void run_again(writer *w, uint32_t stage, unsigned reasons, uint32_t opti
         const uint32_t kept = w->r.out->ops.at[o].saved.n;
         w->r.out->ops.at[o].saved.n = 0;
         if (reasons & CHAIN_FOR_SAVING) save_again(w, o, stage, option);
-        mr_rewrite_replay(&w->r, &w->where, o);
+        replay(w, o, stage, reasons, option);
         w->r.out->ops.at[o].saved.n = reasons == CHAIN_FOR_MISSING ? kept : 0;
     }
 }

@@ -1,0 +1,202 @@
+/* results -- reads the cells of a sweep: set-ups, specs, and for each pair a peak and a time.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "csv_reader.h"
+#include "results.h"
+
+static const char beginning[] = "trace,file,spec,device,";
+
+bool mr_results_told(mr_ctx *ctx, const char *path)
+{
+    mr_source *source;
+    const mr_failure before = ctx->failure;
+    size_t have;
+    if (strcmp(path, "-") == 0 || mr_source_open(ctx, path, &source) != MR_OK)
+        return ctx->failure = before, false;
+    const unsigned char *bytes = mr_source_peek(source, sizeof beginning - 1, &have);
+    const bool told =
+        have >= sizeof beginning - 1 && memcmp(bytes, beginning, sizeof beginning - 1) == 0;
+    mr_source_close(source);
+    return told;
+}
+
+/* ---- columns and rows -------------------------------------------------------------------- */
+
+typedef struct reader {
+    mr_ctx *ctx;
+    mr_results *out;
+    mr_csv *csv;
+    uint32_t result, peak, time, fields; /* columns; how many a row has */
+    MR_VEC(mr_result) cells;
+    MR_VEC(uint32_t) setup_of;
+    MR_VEC(uint32_t) spec_of;
+} reader;
+
+enum { TRACE = 0, SPEC = 2, DEVICE = 3 }; /* as `beginning` says */
+
+static mr_status read_heading(reader *r)
+{
+    const mr_csv_row *row;
+    MR_TRY(mr_csv_next(r->csv, &row));
+    r->fields = row->n;
+    r->result = r->peak = r->time = MR_NONE;
+    for (uint32_t i = 0; i < row->n; i++) {
+        if (strcmp(row->at[i], "result") == 0) r->result = i;
+        if (strcmp(row->at[i], "peak_reserved") == 0) r->peak = i;
+        if (strcmp(row->at[i], "time") == 0) r->time = i;
+    }
+    if (r->result != MR_NONE && r->peak != MR_NONE && r->time != MR_NONE) return MR_OK;
+    return mr_csv_fail(r->csv, 0, "expected the columns result, peak_reserved and time");
+}
+
+static uint32_t setup_named(reader *r, const char *trace, const char *device)
+{
+    mr_results *out = r->out;
+    for (uint32_t i = out->setups.n; i-- > 0;)
+        if (strcmp(out->setups.at[i].trace, trace) == 0
+            && strcmp(out->setups.at[i].device, device) == 0)
+            return i;
+    MR_PUSH(r->ctx, &out->setups,
+            (mr_setup){.trace = mr_strdup(r->ctx, trace), .device = mr_strdup(r->ctx, device)});
+    return out->setups.n - 1;
+}
+
+static uint32_t spec_named(reader *r, const char *spec)
+{
+    for (uint32_t i = 0; i < r->out->specs.n; i++)
+        if (strcmp(r->out->specs.at[i], spec) == 0) return i;
+    MR_PUSH(r->ctx, &r->out->specs, mr_strdup(r->ctx, spec));
+    return r->out->specs.n - 1;
+}
+
+static mr_status take_number(reader *r, const mr_csv_row *row, uint32_t field, uint64_t *out)
+{
+    const char *text = row->at[field];
+    char *end;
+    *out = strtoull(text, &end, 10);
+    if (!*end && (!*text || (*text >= '0' && *text <= '9'))) return MR_OK;
+    return mr_csv_fail(r->csv, field, "found '%.40s', expected a whole number or nothing",
+                       text);
+}
+
+static mr_status read_row(reader *r, const mr_csv_row *row)
+{
+    mr_result cell = {.there = true};
+    if (row->n != r->fields)
+        return mr_csv_fail(r->csv, row->n - 1,
+                           "the row ends here, expected as many fields as "
+                           "in the heading");
+    MR_TRY(take_number(r, row, r->peak, &cell.peak));
+    MR_TRY(take_number(r, row, r->time, &cell.ns));
+    cell.fits = strcmp(row->at[r->result], "fits") == 0;
+    cell.oom = strcmp(row->at[r->result], "OOM") == 0;
+    MR_PUSH(r->ctx, &r->setup_of, setup_named(r, row->at[TRACE], row->at[DEVICE]));
+    MR_PUSH(r->ctx, &r->spec_of, spec_named(r, row->at[SPEC]));
+    MR_PUSH(r->ctx, &r->cells, cell);
+    return MR_OK;
+}
+
+static mr_status read_rows(reader *r)
+{
+    const mr_csv_row *row;
+    MR_TRY(read_heading(r));
+    for (;;) {
+        MR_TRY(mr_csv_next(r->csv, &row));
+        if (!row->n) break;
+        MR_TRY(read_row(r, row));
+    }
+    if (r->cells.n) return MR_OK;
+    return mr_csv_fail(r->csv, 0, "the file has no cells, expected some");
+}
+
+/* ---- what follows ------------------------------------------------------------------------ */
+
+const mr_result *mr_result_at(const mr_results *results, uint32_t setup, uint32_t spec)
+{
+    return &results->at[(size_t)setup * results->specs.n + spec];
+}
+
+static bool better(const mr_result *a, const mr_result *b)
+{
+    return a->peak <= b->peak && a->ns <= b->ns && (a->peak < b->peak || a->ns < b->ns);
+}
+
+/* The first of several that are equal stands for them. */
+static void find_front(mr_results *results, uint32_t setup)
+{
+    mr_result *cells = results->at + (size_t)setup * results->specs.n;
+    for (uint32_t i = 0; i < results->specs.n; i++) {
+        cells[i].front = cells[i].fits && cells[i].ns;
+        for (uint32_t j = 0; cells[i].front && j < results->specs.n; j++) {
+            if (!cells[j].fits || !cells[j].ns) continue;
+            const bool same = cells[j].peak == cells[i].peak && cells[j].ns == cells[i].ns;
+            if (better(&cells[j], &cells[i]) || (same && j < i)) cells[i].front = false;
+        }
+    }
+}
+
+static void settle_setups(mr_ctx *ctx, mr_results *results)
+{
+    bool several = false;
+    for (uint32_t i = 0; i < results->setups.n; i++)
+        several |= strcmp(results->setups.at[i].device, results->setups.at[0].device) != 0;
+    for (uint32_t i = 0; i < results->setups.n; i++) {
+        mr_setup *setup = &results->setups.at[i];
+        setup->name =
+            several ? mr_printf(ctx, "%s, %s", setup->trace, setup->device) : setup->trace;
+        setup->first = MR_NONE;
+        for (uint32_t s = results->specs.n; s-- > 0;)
+            if (mr_result_at(results, i, s)->fits && mr_result_at(results, i, s)->peak)
+                setup->first = s;
+        find_front(results, i);
+    }
+}
+
+/* The last part of a spec, behind the slash that stands outside of brackets. */
+static const char *placement_of(const char *spec)
+{
+    const char *at = spec;
+    int depth = 0;
+    for (const char *c = spec; *c; c++) {
+        depth += (*c == '[') - (*c == ']');
+        if (*c == '/' && depth == 0) at = c + 1;
+    }
+    return at;
+}
+
+static void settle_labels(mr_ctx *ctx, mr_results *results)
+{
+    results->placement = placement_of(results->specs.at[0]);
+    for (uint32_t s = 0; s < results->specs.n; s++)
+        if (strcmp(placement_of(results->specs.at[s]), results->placement) != 0) {
+            results->placement = NULL;
+            results->labels = results->specs;
+            return;
+        }
+    for (uint32_t s = 0; s < results->specs.n; s++) {
+        const char *spec = results->specs.at[s];
+        const size_t n = (size_t)(placement_of(spec) - spec);
+        MR_PUSH(ctx, &results->labels, n ? mr_strndup(ctx, spec, n - 1) : "as recorded");
+    }
+}
+
+mr_status mr_results_read(mr_ctx *ctx, const char *path, mr_results *out)
+{
+    mr_source *source;
+    reader r = {.ctx = ctx, .out = out};
+    MR_TRY(mr_source_open(ctx, path, &source));
+    *out = (mr_results){.name = mr_source_name(source)};
+    r.csv = mr_csv_open(ctx, source);
+    const mr_status status = read_rows(&r);
+    mr_csv_close(r.csv);
+    mr_source_close(source);
+    MR_TRY(status);
+    out->at = MR_NEW_N(ctx, mr_result, (size_t)out->setups.n * out->specs.n);
+    for (uint32_t i = 0; i < r.cells.n; i++)
+        out->at[(size_t)r.setup_of.at[i] * out->specs.n + r.spec_of.at[i]] = r.cells.at[i];
+    settle_labels(ctx, out);
+    settle_setups(ctx, out);
+    return MR_OK;
+}

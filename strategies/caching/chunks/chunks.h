@@ -1,0 +1,70 @@
+/* chunks -- segments cut into chunks, and sets of free ones: what caching allocators are made of.
+ *
+ *     segment   [ chunk 4 | chunk 9, free | chunk 2 ]      prev and next: who touches whom
+ *
+ * The low end of a chunk that is split, and of two that are joined, keeps its number; so the
+ * first chunk of a segment is the same for ever.  Sets are treaps whose links lie in the chunks.
+ */
+#ifndef CHUNKS_H
+#define CHUNKS_H
+
+#include "placement.h"
+
+typedef struct chunk {
+    uint64_t address, offset, bytes;
+    uint64_t most; /* largest chunk of the subtree, where the tree is by address */
+    uint32_t segment, prev, next;
+    uint32_t left, right, priority;
+    uint32_t stream; /* whatever its allocator wants to know: for most, who may use it */
+    bool free;       /* in a set */
+} chunk;
+
+typedef struct chunks {
+    mr_ctx *ctx;
+    MR_VEC(chunk) all;
+    uint32_t spare; /* unused numbers, chained by `next` */
+} chunks;
+
+chunks chunks_make(mr_ctx *ctx);
+/* A chunk that is a whole new segment; MR_NONE when the device refuses. */
+uint32_t chunks_reserve(chunks *c, mr_placer *placer, uint64_t bytes, uint32_t stream);
+/* A chunk over some bytes of a segment that the allocator holds. */
+uint32_t chunks_over(chunks *c, const mr_placer *placer, uint32_t segment, uint64_t offset,
+                     uint64_t bytes);
+void chunks_release(chunks *c, mr_placer *placer, uint32_t whole); /* the segment goes back */
+uint32_t chunks_split(chunks *c, uint32_t id, uint64_t bytes);     /* returns the rest */
+void chunks_join(chunks *c, uint32_t id);                          /* with the one behind it */
+bool chunks_whole(const chunks *c, uint32_t id);                   /* is it all of a segment? */
+mr_block chunks_block(const chunks *c, uint32_t id);
+/* `bytes` rounded up to a multiple of `unit`.  False when no device could have that. */
+bool chunks_round(uint64_t bytes, uint64_t unit, uint64_t *rounded);
+
+/* ---- sets ------------------------------------------------------------------------------- */
+
+typedef struct chunks_tree {
+    uint32_t root;
+    bool by_address; /* else by size, then address */
+} chunks_tree;
+
+void chunks_tree_add(chunks *c, chunks_tree *tree, uint32_t id);
+void chunks_tree_remove(chunks *c, chunks_tree *tree, uint32_t id);
+/* By address: the lowest that has room.  By size: the smallest, of equal ones the lowest. */
+uint32_t chunks_tree_find(const chunks *c, const chunks_tree *tree, uint64_t bytes);
+
+/* By size, in bins of their own, eight for each doubling: the trees stay small. */
+enum { CHUNK_BINS = 512 };
+typedef struct chunks_bins {
+    chunks_tree trees[CHUNK_BINS];
+    uint32_t words[CHUNK_BINS / 32]; /* a bit for each tree that is not empty */
+    uint32_t some;                   /* a bit for each word that is not 0 */
+} chunks_bins;
+
+typedef MR_VEC(uint32_t) chunks_list;
+
+chunks_bins *chunks_bins_new(mr_ctx *ctx);
+void chunks_bins_add(chunks *c, chunks_bins *bins, uint32_t id);
+void chunks_bins_remove(chunks *c, chunks_bins *bins, uint32_t id);
+uint32_t chunks_bins_find(const chunks *c, const chunks_bins *bins, uint64_t bytes);
+void chunks_bins_list(const chunks *c, const chunks_bins *bins, chunks_list *out); /* ascending */
+
+#endif

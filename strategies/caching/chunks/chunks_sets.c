@@ -1,0 +1,199 @@
+/* chunks_sets -- sets of free chunks: treaps (Seidel and Aragon, 1996) and bins of them.
+ *
+ * A tree by address also knows the largest chunk of every subtree, so that the lowest one with
+ * enough room is found on one way down.
+ */
+#include "chunks.h"
+
+#include <string.h>
+
+/* ---- trees: root 0 is none, else the number of the chunk + 1 ----------------------------------- */
+
+static chunk *get(const chunks *c, uint32_t link)
+{
+    return &c->all.at[link - 1];
+}
+
+static bool below(const chunks_tree *tree, const chunk *a, const chunk *b)
+{
+    if (!tree->by_address && a->bytes != b->bytes) return a->bytes < b->bytes;
+    return a->address < b->address;
+}
+
+static uint64_t most(const chunks *c, uint32_t link)
+{
+    return link ? get(c, link)->most : 0;
+}
+
+static void update(const chunks *c, const chunks_tree *tree, uint32_t link)
+{
+    if (!tree->by_address) return;
+    chunk *n = get(c, link);
+    const uint64_t left = most(c, n->left), right = most(c, n->right);
+    const uint64_t side = left > right ? left : right;
+    n->most = n->bytes > side ? n->bytes : side;
+}
+
+/* Parts the tree below `link` at the key. */
+static void part(const chunks *c, const chunks_tree *tree, uint32_t link, const chunk *key,
+                 uint32_t *low, uint32_t *high)
+{
+    if (!link) {
+        *low = *high = 0;
+        return;
+    }
+    chunk *n = get(c, link);
+    if (below(tree, n, key)) {
+        *low = link;
+        part(c, tree, n->right, key, &n->right, high);
+    } else {
+        *high = link;
+        part(c, tree, n->left, key, low, &n->left);
+    }
+    update(c, tree, link);
+}
+
+void chunks_tree_add(chunks *c, chunks_tree *tree, uint32_t id)
+{
+    chunk *new = &c->all.at[id];
+    uint32_t *link = &tree->root;
+    while (*link && get(c, *link)->priority >= new->priority) {
+        chunk *n = get(c, *link);
+        if (new->bytes > n->most) n->most = new->bytes; /* read in trees by address only */
+        link = below(tree, n, new) ? &n->right : &n->left;
+    }
+    part(c, tree, *link, new, &new->left, &new->right);
+    *link = id + 1;
+    new->free = true;
+    update(c, tree, id + 1);
+}
+
+static uint32_t merge(const chunks *c, const chunks_tree *tree, uint32_t low, uint32_t high)
+{
+    if (!low || !high) return low ? low : high;
+    chunk *l = get(c, low), *h = get(c, high);
+    const bool low_is_root = l->priority >= h->priority;
+    if (low_is_root) l->right = merge(c, tree, l->right, high);
+    else h->left = merge(c, tree, low, h->left);
+    update(c, tree, low_is_root ? low : high);
+    return low_is_root ? low : high;
+}
+
+static uint32_t without(const chunks *c, const chunks_tree *tree, uint32_t link, uint32_t gone)
+{
+    chunk *n = get(c, link);
+    if (link == gone) return merge(c, tree, n->left, n->right);
+    if (below(tree, n, get(c, gone))) n->right = without(c, tree, n->right, gone);
+    else n->left = without(c, tree, n->left, gone);
+    update(c, tree, link);
+    return link;
+}
+
+void chunks_tree_remove(chunks *c, chunks_tree *tree, uint32_t id)
+{
+    tree->root = without(c, tree, tree->root, id + 1);
+    c->all.at[id].free = false;
+}
+
+static uint32_t lowest(const chunks *c, uint32_t link, uint64_t bytes)
+{
+    if (most(c, link) < bytes) return MR_NONE;
+    for (;;) {
+        const chunk *n = get(c, link);
+        if (most(c, n->left) >= bytes) link = n->left;
+        else if (n->bytes >= bytes) return link - 1;
+        else link = n->right;
+    }
+}
+
+uint32_t chunks_tree_find(const chunks *c, const chunks_tree *tree, uint64_t bytes)
+{
+    if (tree->by_address) return lowest(c, tree->root, bytes);
+    uint32_t best = MR_NONE;
+    for (uint32_t link = tree->root; link;) {
+        const chunk *n = get(c, link);
+        if (n->bytes >= bytes) best = link - 1;
+        link = n->bytes >= bytes ? n->left : n->right;
+    }
+    return best;
+}
+
+static void list(const chunks *c, uint32_t link, chunks_list *out)
+{
+    if (!link) return;
+    list(c, get(c, link)->left, out);
+    MR_PUSH(c->ctx, out, link - 1);
+    list(c, get(c, link)->right, out);
+}
+
+/* ---- bins --------------------------------------------------------------------------------------- */
+
+/* The exponent of the binary representation of a double, and the first bits after it: the size
+ * of numbers on a scale that is as fine everywhere. */
+static uint32_t scale(double n, unsigned bits)
+{
+    uint64_t image;
+    memcpy(&image, &n, sizeof image);
+    return (uint32_t)(image >> (52 - bits)) - (UINT32_C(1023) << bits);
+}
+
+static uint32_t bin_of(uint64_t bytes)
+{
+    return bytes ? scale((double)(int64_t)bytes, 3) : 0;
+}
+
+static uint32_t lowest_bit(uint32_t word)
+{
+    return scale((double)(word & (~word + 1)), 0);
+}
+
+/* The first bin from `i` on that is not empty. */
+static uint32_t next_bin(const chunks_bins *bins, uint32_t i)
+{
+    if (i >= CHUNK_BINS) return MR_NONE;
+    uint32_t w = i / 32, word = bins->words[w] & UINT32_MAX << i % 32;
+    if (!word) {
+        const uint32_t more = bins->some & UINT32_MAX << w << 1;
+        if (!more) return MR_NONE;
+        w = lowest_bit(more);
+        word = bins->words[w];
+    }
+    return w * 32 + lowest_bit(word);
+}
+
+chunks_bins *chunks_bins_new(mr_ctx *ctx)
+{
+    return MR_NEW(ctx, chunks_bins);
+}
+
+void chunks_bins_add(chunks *c, chunks_bins *bins, uint32_t id)
+{
+    const uint32_t i = bin_of(c->all.at[id].bytes);
+    chunks_tree_add(c, &bins->trees[i], id);
+    bins->words[i / 32] |= UINT32_C(1) << i % 32;
+    bins->some |= UINT32_C(1) << i / 32;
+}
+
+void chunks_bins_remove(chunks *c, chunks_bins *bins, uint32_t id)
+{
+    const uint32_t i = bin_of(c->all.at[id].bytes);
+    chunks_tree_remove(c, &bins->trees[i], id);
+    if (bins->trees[i].root) return;
+    bins->words[i / 32] &= ~(UINT32_C(1) << i % 32);
+    if (!bins->words[i / 32]) bins->some &= ~(UINT32_C(1) << i / 32);
+}
+
+uint32_t chunks_bins_find(const chunks *c, const chunks_bins *bins, uint64_t bytes)
+{
+    uint32_t i = bin_of(bytes);
+    const uint32_t found = chunks_tree_find(c, &bins->trees[i], bytes);
+    if (found != MR_NONE) return found;
+    i = next_bin(bins, i + 1);
+    return i == MR_NONE ? MR_NONE : chunks_tree_find(c, &bins->trees[i], bytes);
+}
+
+void chunks_bins_list(const chunks *c, const chunks_bins *bins, chunks_list *out)
+{
+    for (uint32_t i = next_bin(bins, 0); i != MR_NONE; i = next_bin(bins, i + 1))
+        list(c, bins->trees[i].root, out);
+}
