@@ -158,6 +158,8 @@ mr_status mr_args_parse(mr_ctx *ctx, const mr_command *command, int argc, char *
     *out = (mr_args){.cuda_device = MR_NONE,
                      .tf32 = "conv",
                      .format = "table",
+                     .on = "model",
+                     .compute = "touch",
                      .jobs = processors(),
                      .ends = "exclusive",
                      .top = 10,

@@ -58,9 +58,10 @@ static mr_status write_comparison(mr_ctx *ctx, const mr_args *args, const mr_com
 static void report_failures(mr_ctx *ctx, const mr_comparison *c, int *answer)
 {
     for (uint32_t i = 0; i < c->specs * c->scene->cuda_device_count; i++) {
-        mr_failure failure = c->cells[i].failure;
+        const mr_cell *cell = &c->cells[i];
+        mr_failure failure = cell->failure.status ? cell->failure : cell->not_measured;
         if (failure.status == MR_OK) continue;
-        const char *text = mr_printf(ctx, "%s: %s", c->cells[i].spec->text, failure.text);
+        const char *text = mr_printf(ctx, "%s: %s", cell->spec->text, failure.text);
         snprintf(failure.text, sizeof failure.text, "%s", text);
         fflush(stdout);
         mr_report_failure(stderr, &failure);
@@ -79,12 +80,16 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     if (!args->iterations && scene.trace.ops.n) scene.iterations = WARM;
     MR_TRY(choose_specs(ctx, args, &scene.trace, &chosen));
     mr_comparison c = {.scene = &scene, .specs = chosen.n, .fit = args->fit};
+    MR_TRY(mr_measure_options(ctx, args, &c));
+    if (c.backend) MR_TRY(mr_measure_probe(ctx, &scene, &c));
+    if (args->limit && !args->capacity) scene.capacity = args->limit;
     c.cells = MR_NEW_N(ctx, mr_cell, c.specs * scene.cuda_device_count);
     for (uint32_t i = 0; i < c.specs * scene.cuda_device_count; i++) {
         c.cells[i].spec = &chosen.at[i % c.specs];
         c.cells[i].cuda_device = scene.cuda_devices[i / c.specs];
     }
     mr_compare(ctx, &c, (uint32_t)args->jobs);
+    if (c.backend) mr_measure(&c);
     MR_TRY(write_comparison(ctx, args, &c));
     report_failures(ctx, &c, answer);
     return MR_OK;
@@ -106,6 +111,7 @@ static const mr_option options[] = {
               "find the smallest memory on which each spec passes, to 1 MiB"),
     MR_OPTION("format", 'f', CHOICE, format, 0, 0, "table|csv|json|md", "how to print (table)"),
     MR_OPTION("output", 'o', TEXT, output, 0, 0, "FILE", "write there instead of printing"),
+    MR_OPTIONS_MEASURE,
     MR_OPTION_JOBS,
     MR_OPTIONS_READING,
     {0},

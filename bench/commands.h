@@ -23,6 +23,11 @@ typedef struct mr_args {
     mr_words alloc_conf;      /* texts of PYTORCH_CUDA_ALLOC_CONF */
     bool fit, as_recorded;
     const char *tf32;         /* conv, all, off */
+    const char *on;           /* model, cuda */
+    const char *compute;      /* none, touch, full: what ops do on a device */
+    bool verify;              /* the bytes that a device reads */
+    uint64_t limit;           /* bytes of a device that are left; 0: all */
+    uint64_t gpu;             /* number of the machine's device */
     const char *format;       /* table, csv, json, md */
     const char *output;       /* file or folder; NULL: standard output */
     uint64_t jobs;            /* threads */
@@ -98,6 +103,19 @@ typedef struct mr_option {
 #define MR_OPTION_ALLOC_CONF                                                                   \
     MR_OPTION("alloc-conf", 0, TEXTS, alloc_conf, 0, 0, "TEXT",                                \
               "add a row with this PYTORCH_CUDA_ALLOC_CONF; may be repeated")
+
+/* Carrying out on a device of the machine. */
+#define MR_OPTIONS_MEASURE                                                                     \
+    MR_OPTION("on", 0, CHOICE, on, 0, 0, "model|cuda",                                         \
+              "predict (model), or carry it out on a GPU of this machine as well"),            \
+    MR_OPTION("compute", 0, CHOICE, compute, 0, 0, "none|touch|full",                          \
+              "on a GPU: run no ops, let each read and write its tensors once (default), let " \
+              "each take its time as well"),                                                   \
+    MR_OPTION("verify", 0, SWITCH, verify, 0, 0, NULL,                                         \
+              "on a GPU: hold every byte that is read against what was written"),              \
+    MR_OPTION("limit", 0, SIZE, limit, 1, UINT64_MAX, "SIZE",                                  \
+              "on a GPU: leave so much of its memory, as if it were a smaller one"),           \
+    MR_OPTION("gpu", 0, NUMBER, gpu, 0, 1023, "N", "which GPU of this machine (default 0)")
 
 #define MR_OPTION_JOBS                                                                         \
     MR_OPTION("jobs", 'j', NUMBER, jobs, 1, 1024, "N", "threads (default: one per processor)")

@@ -11,6 +11,9 @@ typedef struct mr_cell {
     mr_failure failure; /* its status is MR_OK when the cell could be computed */
     mr_metrics metrics;
     uint64_t fit; /* smallest capacity on which it passes; 0: not looked for, or none found */
+    bool was_measured; /* on a device, beside the prediction */
+    mr_metrics measured;
+    mr_failure not_measured; /* why not, where that was tried */
 } mr_cell;
 
 typedef struct mr_comparison {
@@ -18,6 +21,8 @@ typedef struct mr_comparison {
     mr_cell *cells; /* device by device, in each the specs in order */
     uint32_t specs;
     bool fit;       /* smallest capacities were looked for */
+    const mr_backend *backend; /* carries the placements out; NULL: the model alone */
+    mr_manner manner;
 } mr_comparison;
 
 /* Computes the cells on `jobs` threads.  The result does not depend on their number. */
@@ -26,6 +31,23 @@ void mr_compare(mr_ctx *ctx, mr_comparison *comparison, uint32_t jobs);
 /* Evaluates with a context of its own, of which nothing is left but the numbers. */
 void mr_cell_compute(const mr_scene *scene, mr_cell *cell, bool fit, mr_watch *watch,
                      uint32_t part);
+
+/* ---- on a device ------------------------------------------------------------------------- */
+
+/* --on and what belongs to it. */
+mr_status mr_measure_options(mr_ctx *ctx, const mr_args *args, mr_comparison *out);
+/* Is there a device that would do it?  Before anything is computed for it. */
+mr_status mr_measure_probe(mr_ctx *ctx, const mr_scene *scene, const mr_comparison *comparison);
+void mr_measure(mr_comparison *comparison);
+
+/* A table of its own; columns of CSV and members of JSON. */
+void mr_report_measured(mr_ctx *ctx, const mr_comparison *comparison, bool markdown,
+                        mr_sink *sink);
+void mr_report_measured_names(mr_sink *sink);
+void mr_report_measured_values(const mr_cell *cell, mr_sink *sink);
+void mr_report_measured_json(const mr_cell *cell, mr_sink *sink);
+
+/* ---- how good predictions are ------------------------------------------------------------ */
 
 /* Published steps on a device that no figure of it was chosen by, and how far off the model's time
  * of them is, in percent. */

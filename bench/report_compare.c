@@ -192,6 +192,7 @@ static void put_tables(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_si
         if (markdown) mr_table_markdown(ctx, &l.table, sink);
         else mr_table_text(ctx, &l.table, "", sink);
     }
+    if (c->backend) mr_report_measured(ctx, c, markdown, sink);
     if (markdown || !c->scene->cuda_device_count) return;
     mr_sink_print(sink, "\n");
     put_definitions(ctx, c, &l, sink);
@@ -223,6 +224,7 @@ static void put_csv_row(const mr_comparison *c, const mr_cell *cell, mr_sink *si
     }
     mr_sink_print(sink, ",");
     if (cell->fit) mr_sink_print(sink, "%" PRIu64, cell->fit);
+    if (c->backend) mr_report_measured_values(cell, sink);
     mr_sink_print(sink, "\n");
 }
 
@@ -231,7 +233,9 @@ static void put_csv(const mr_comparison *c, mr_sink *sink)
     mr_sink_print(sink, "trace,spec,device,cuda_device,capacity,iterations,version");
     for (uint32_t i = 0; i < mr_metric_count; i++)
         mr_sink_print(sink, ",%s", mr_metric_list[i].name);
-    mr_sink_print(sink, ",fit\n");
+    mr_sink_print(sink, ",fit");
+    if (c->backend) mr_report_measured_names(sink);
+    mr_sink_print(sink, "\n");
     for (uint32_t i = 0; i < c->specs * c->scene->cuda_device_count; i++)
         put_csv_row(c, &c->cells[i], sink);
 }
@@ -262,6 +266,7 @@ static void put_json_row(const mr_comparison *c, const mr_cell *cell, mr_sink *s
         else mr_sink_print(sink, "null");
     }
     put_json_number("fit", cell->fit, cell->fit, sink);
+    if (c->backend) mr_report_measured_json(cell, sink);
     mr_sink_print(sink, "}");
 }
 

@@ -109,10 +109,12 @@ static mr_status give(mr_cuda *c, mr_ctx *ctx, mr_cuda_segment *s)
     return status;
 }
 
+/* Taking back waits for the device, which is not what it costs: that is waited for before. */
 mr_status mr_cuda_release(void *self, mr_ctx *ctx, const mr_segment *segment, uint32_t index)
 {
     (void)segment;
     mr_cuda *c = self;
+    MR_TRY(mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work"));
     const uint64_t began = mr_cuda_clock();
     const mr_status status = give(c, ctx, &c->segments.at[index]);
     count(c, began);
@@ -178,8 +180,9 @@ mr_status mr_cuda_unmap(void *self, mr_ctx *ctx, const mr_segment *segment,
     (void)segment;
     mr_cuda *c = self;
     mr_cuda_segment *s = &c->segments.at[stretch->segment];
-    const uint64_t end = stretch->offset + stretch->bytes, began = mr_cuda_clock();
+    const uint64_t end = stretch->offset + stretch->bytes;
     MR_TRY(mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work"));
+    const uint64_t began = mr_cuda_clock();
     mr_status status = MR_OK;
     uint32_t left = 0;
     for (uint32_t i = 0; i < s->pages.n; i++) {

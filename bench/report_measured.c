@@ -1,0 +1,90 @@
+/* measured -- what a device took, beside what was predicted for it. */
+#include <inttypes.h>
+
+#include "compare.h"
+
+/* What a device can tell, of all that is predicted. */
+static const struct {
+    size_t offset;
+    const char *name;
+} shown[] = {{offsetof(mr_metrics, peak_device), "peak\ndevice"},
+             {offsetof(mr_metrics, device_time), "device\ntime"},
+             {offsetof(mr_metrics, time), "time"}};
+
+static const mr_metric *metric_at(size_t offset)
+{
+    uint32_t i = 0;
+    while (mr_metric_list[i].offset != offset) i++;
+    return &mr_metric_list[i];
+}
+
+static const char *error_of(mr_ctx *ctx, uint64_t predicted, uint64_t measured)
+{
+    if (!measured) return "-";
+    const double error = 100 * ((double)predicted / (double)measured - 1);
+    return mr_printf(ctx, "%+.1f%%", error > -0.05 && error < 0.05 ? 0 : error);
+}
+
+static void add_row(mr_ctx *ctx, const mr_cell *cell, mr_table *table)
+{
+    MR_PUSH(ctx, &table->cells, cell->spec->text);
+    for (size_t i = 0; i < MR_COUNT(shown); i++) {
+        const mr_metric *m = metric_at(shown[i].offset);
+        const uint64_t predicted = mr_metric_value(&cell->metrics, m);
+        const uint64_t measured = mr_metric_value(&cell->measured, m);
+        MR_PUSH(ctx, &table->cells, mr_show_value(ctx, m->unit, predicted));
+        MR_PUSH(ctx, &table->cells, mr_show_value(ctx, m->unit, measured));
+        MR_PUSH(ctx, &table->cells, error_of(ctx, predicted, measured));
+    }
+}
+
+void mr_report_measured(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_sink *sink)
+{
+    static const char *const ops[] = {[MR_COMPUTE_NONE] = "no op run",
+                                      [MR_COMPUTE_TOUCH] = "each op's tensors touched",
+                                      [MR_COMPUTE_FULL] = "each op's time taken"};
+    MR_VEC(const char *) headings = {0};
+    mr_table table = {0};
+    MR_PUSH(ctx, &headings, "spec");
+    for (size_t i = 0; i < MR_COUNT(shown); i++) {
+        MR_PUSH(ctx, &headings, mr_printf(ctx, "%s\npredicted", shown[i].name));
+        MR_PUSH(ctx, &headings, "\nmeasured");
+        MR_PUSH(ctx, &headings, "\nerror");
+    }
+    table.columns = headings.n;
+    table.headings = headings.at;
+    for (uint32_t i = 0; i < c->specs * c->scene->cuda_device_count; i++)
+        if (c->cells[i].was_measured) add_row(ctx, &c->cells[i], &table);
+    mr_sink_print(sink, "\nmeasured on CUDA device %" PRIu32 ", %s%s; predicted for %s\n\n",
+                  c->manner.gpu, ops[c->manner.compute],
+                  c->manner.verify ? " and every byte verified" : "", c->scene->device.name);
+    if (markdown) mr_table_markdown(ctx, &table, sink);
+    else mr_table_text(ctx, &table, "", sink);
+}
+
+void mr_report_measured_names(mr_sink *sink)
+{
+    for (size_t i = 0; i < MR_COUNT(shown); i++)
+        mr_sink_print(sink, ",measured_%s", metric_at(shown[i].offset)->name);
+}
+
+void mr_report_measured_values(const mr_cell *cell, mr_sink *sink)
+{
+    for (size_t i = 0; i < MR_COUNT(shown); i++) {
+        mr_sink_print(sink, ",");
+        if (!cell->was_measured) continue;
+        mr_sink_print(sink, "%" PRIu64,
+                      mr_metric_value(&cell->measured, metric_at(shown[i].offset)));
+    }
+}
+
+void mr_report_measured_json(const mr_cell *cell, mr_sink *sink)
+{
+    for (size_t i = 0; i < MR_COUNT(shown); i++) {
+        const mr_metric *m = metric_at(shown[i].offset);
+        mr_sink_print(sink, ", \"measured_%s\": ", m->name);
+        if (cell->was_measured)
+            mr_sink_print(sink, "%" PRIu64, mr_metric_value(&cell->measured, m));
+        else mr_sink_print(sink, "null");
+    }
+}

@@ -1,0 +1,45 @@
+#!/bin/sh
+# The program itself on the driver that holds host memory: measured.sh MEMREUSE FOLDER TRACES, where
+# FOLDER holds libcuda.so.1.  A build without kernels carries everything out but the ops.
+memreuse=$1 folder=$2 traces=$3
+failures=0
+complain() { echo "$*"; failures=$((failures + 1)); }
+on_fake() { LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$memreuse" "$@"; }
+
+compute="--verify"
+on_fake compare "$traces/mlp.csv" --on cuda native >/dev/null 2>&1 || compute="--compute none"
+
+# Every measured peak is the predicted one; columns are found by name.
+for trace in "$traces"/*.csv; do
+    rows=$(on_fake compare "$trace" --on cuda $compute --format csv pytorch native \
+               pytorch:expandable_segments=True) || complain "$trace: exit code $?"
+    echo "$rows" | awk -F, -v trace="$trace" '
+        NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+        $2 == "bound" { next }
+        { rows++ }
+        $column["peak_device"] != $column["measured_peak_device"] {
+            print trace ": " $2 ": measured " $column["measured_peak_device"] ", predicted " \
+                  $column["peak_device"]
+            wrong = 1
+        }
+        END { exit wrong || rows != 3 }' || complain "$trace: $rows"
+done
+
+# Sentences and exit codes of what goes wrong.
+says() # EXPECTED ARGUMENT...: exit code 1, one line that has the text
+{
+    text=$1
+    shift
+    said=$(on_fake compare "$traces/mlp.csv" --on cuda --compute none "$@" native 2>&1 >/dev/null)
+    [ $? -eq 1 ] || complain "expected exit code 1 for: $text"
+    case $said in *"$text"*) ;; *) complain "said '$said', expected '$text'" ;; esac
+}
+FAKE_CUDA_DEVICES=0 says "finds no device"
+FAKE_CUDA_VERSION=9000 says "too old"
+FAKE_CUDA_START=803 says "different versions"
+says "no CUDA device 3" --gpu 3
+says "less than the limit" --limit 900GiB
+said=$("$memreuse" compare "$traces/mlp.csv" --verify native 2>&1)
+[ $? -eq 2 ] || complain "expected exit code 2 for --verify without a device: $said"
+
+[ $failures -eq 0 ]
