@@ -131,6 +131,16 @@ TEST(zero_leaves_what_the_paper_says)
     CHECK(two.peak < one.peak);
 }
 
+/* Gradients of a scaled loss are divided in place by the update, all by one op. */
+TEST(gradients_in_buckets_can_be_scaled)
+{
+    for (int zero = 0; zero <= 2; zero++) {
+        char spec[32];
+        snprintf(spec, sizeof spec, "ddp:zero=%d", zero);
+        CHECK(predicted("models/twins/bert-base-amp-float16.csv.gz", spec).peak > 0);
+    }
+}
+
 static void refuses(const char *file, const char *spec, const char *why)
 {
     mr_ctx ctx = {0};

@@ -164,12 +164,15 @@ static mr_ids places(writer *w, mr_ids ids)
     return out;
 }
 
-static mr_ids joined(mr_ctx *ctx, mr_ids x, mr_ids y)
+/* What the op gives, and as what the input knows it.  A bucket holds many gradients, of which
+ * only ops know that read them there. */
+static void tell(mr_ids made, mr_ids known, mr_stand_in *stand)
 {
-    mr_ids both = {MR_NEW_N(ctx, uint32_t, x.n + y.n), x.n + y.n};
-    if (x.n) memcpy(both.at, x.at, x.n * sizeof *x.at);
-    if (y.n) memcpy(both.at + x.n, y.at, y.n * sizeof *y.at);
-    return both;
+    for (uint32_t i = 0; i < made.n; i++) {
+        if (made.at[i] != known.at[i]) continue;
+        stand->gives.at[stand->gives.n++] = made.at[i];
+        stand->holds.at[stand->holds.n++] = known.at[i];
+    }
 }
 
 static void update(writer *w, uint32_t o)
@@ -184,9 +187,12 @@ static void update(writer *w, uint32_t o)
     op.flops = part_of(w, whole->flops);
     op.ns = part_of(w, whole->ns);
     const uint32_t added = mr_rewrite_new_op(&w->r, &op);
-    const mr_stand_in stand = {added, mr_ids_of(w->r.ctx, 1, &o),
-                               joined(w->r.ctx, op.out, op.mutates),
-                               joined(w->r.ctx, whole->out, whole->mutates)};
+    const uint32_t n = whole->out.n + whole->mutates.n;
+    mr_stand_in stand = {.op = added, .ops = mr_ids_of(w->r.ctx, 1, &o)};
+    stand.gives.at = MR_NEW_N(w->r.ctx, uint32_t, n);
+    stand.holds.at = MR_NEW_N(w->r.ctx, uint32_t, n);
+    tell(op.out, whole->out, &stand);
+    tell(op.mutates, whole->mutates, &stand);
     MR_PUSH(w->r.ctx, &w->r.out->stand_ins, stand);
 }
 
