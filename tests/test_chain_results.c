@@ -8,6 +8,8 @@
 #include "strategies.h"
 #include "test.h"
 
+#include <stdlib.h>
+
 #define MODELS TRACES "/models/"
 
 static bool read_step(mr_ctx *ctx, const char *path, mr_trace *trace)
@@ -20,10 +22,11 @@ static bool read_step(mr_ctx *ctx, const char *path, mr_trace *trace)
 
 static uint64_t time_of(const mr_trace *trace)
 {
+    const bool measured = chain_measured(trace);
     uint64_t time = 0;
     for (uint32_t e = 0; e < trace->events.n; e++)
         if (trace->events.at[e].kind == MR_RUN)
-            time += chain_time(&trace->ops.at[trace->events.at[e].id]);
+            time += chain_time(&trace->ops.at[trace->events.at[e].id], measured);
     return time;
 }
 
@@ -115,6 +118,51 @@ TEST(any_choice_of_results_passes_the_referee)
             if (mr_trace_check(&ctx, &out) || mr_rewrite_check(&ctx, &trace, &out))
                 TEST_FAIL("%s", ctx.failure.text);
         }
+    }
+    mr_ctx_clear(&ctx);
+}
+
+TEST(measured_times_count_when_no_op_lacks_one)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace;
+    if (read_step(&ctx, TRACES "/tiny/blocks.csv", &trace)) {
+        trace.has |= MR_HAS_TIMES;
+        for (uint32_t o = 0; o < trace.ops.n; o++) trace.ops.at[o].ns = 7;
+        CHECK(chain_measured(&trace));
+        mr_op *op = &trace.ops.at[0];
+        op->ns = op->flops = op->read = op->written = 0; /* a view takes no time */
+        CHECK(chain_measured(&trace));
+        CHECK_EQ(chain_time(&trace.ops.at[1], true), 7);
+        op->flops = 39000;
+        CHECK(!chain_measured(&trace));
+        CHECK_EQ(chain_time(op, false), 2);
+    }
+    mr_ctx_clear(&ctx);
+}
+
+/* Rewrites by the spec; 0, or else the peak that the refusal names as what can be reached. */
+static uint64_t refused(mr_ctx *ctx, const mr_trace *in, const char *spec_text)
+{
+    mr_spec spec;
+    mr_trace out;
+    CHECK_EQ(mr_spec_parse(ctx, mr_strategies, spec_text, &spec), MR_OK);
+    const mr_stage *first = &spec.rewrites.at[0];
+    if (!first->strategy->rewrite(ctx, first->params, in, &out)) return 0;
+    const char *least = strstr(ctx->failure.text, "to about ");
+    return least ? strtoull(least + strlen("to about "), NULL, 10) : 0;
+}
+
+TEST(a_budget_that_is_too_small_is_refused_with_one_that_is_not)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace;
+    if (read_step(&ctx, MODELS "vgg16-b64-i224.csv.gz", &trace)) {
+        const uint64_t least = refused(&ctx, &trace, "rotor:10%/bound");
+        CHECK(least > 0);
+        CHECK_EQ(refused(&ctx, &trace, mr_printf(&ctx, "rotor:%" PRIu64 "/bound", least)), 0);
+        CHECK(refused(&ctx, &trace, mr_printf(&ctx, "rotor:%" PRIu64 "/bound", least / 10 * 9))
+              > 0);
     }
     mr_ctx_clear(&ctx);
 }

@@ -56,6 +56,18 @@ static mr_status use_up(mr_ctx *ctx, const chain_step *step, const chain_table *
     return MR_OK;
 }
 
+/* Names the least peak that a table finds up to what the greedy plan needs. */
+static mr_status too_small(mr_ctx *ctx, const chain_step *step, uint32_t slots, uint64_t budget,
+                           const chain_actions *greedy)
+{
+    const uint64_t enough = chain_replay(ctx, &step->problem, greedy).peak;
+    const chain_table *table = chain_rotor(ctx, &step->problem, enough, slots);
+    const uint64_t least = chain_rotor_least(table);
+    chain_actions plan = {0};
+    const bool found = least <= enough && chain_rotor_plan(ctx, table, least, &plan);
+    return chain_step_too_small(ctx, step, "rotor", budget, found ? &plan : greedy);
+}
+
 static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr_trace *out)
 {
     const settings *s = params;
@@ -78,7 +90,7 @@ static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr
     if (best < CHAIN_NEVER) MR_TRY(chain_step_rewrite(ctx, &step, &plan, out));
     MR_TRY(use_up(ctx, &step, table, room, budget, &best, out));
     if (best < CHAIN_NEVER) return MR_OK;
-    return chain_step_too_small(ctx, &step, "rotor", budget, &greedy);
+    return too_small(ctx, &step, (uint32_t)s->slots, budget, &greedy);
 }
 
 const mr_strategy mr_strategy_rotor = {

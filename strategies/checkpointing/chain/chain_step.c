@@ -1,5 +1,6 @@
 /* chain_step -- finds the stages of a recorded step: see chain_step.h. */
 #include "chain_step_internal.h"
+#include "chain_time.h"
 
 #include <string.h>
 
@@ -182,6 +183,7 @@ mr_status chain_step_of(mr_ctx *ctx, const mr_trace *trace, uint32_t most, chain
     chain_lives lives;
     MR_TRY(chain_lives_of(ctx, trace, &lives));
     *step = (chain_step){.trace = trace,
+                         .measured = chain_measured(trace),
                          .begin = lives.begin,
                          .turn = lives.turn,
                          .end = lives.end,

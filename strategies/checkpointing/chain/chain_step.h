@@ -29,6 +29,7 @@ typedef struct chain_step {
     uint32_t *input;           /* by stage: storage that is x(i); MR_NONE for x(0) */
     uint32_t *maker;           /* by storage: op that writes it first; MR_NONE for none */
     uint32_t *without;         /* by storage: bit o: option o of its stage does not save it */
+    bool measured;             /* times are those of the trace: see chain_time.h */
     uint64_t around;           /* bytes that are held beside the chain, such as parameters */
     uint64_t outside;          /* peak before the first op forward and after the last backward */
     uint64_t peak;             /* of the step as it was */

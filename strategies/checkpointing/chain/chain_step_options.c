@@ -38,7 +38,8 @@ static uint64_t time_missing(const chooser *c, uint32_t stage, uint32_t option)
 {
     const mr_ids ops = chain_needs_ops(c->ctx, c->needs, stage, CHAIN_FOR_MISSING, option);
     uint64_t time = 0;
-    for (uint32_t i = 0; i < ops.n; i++) time += chain_time(&c->step->trace->ops.at[ops.at[i]]);
+    for (uint32_t i = 0; i < ops.n; i++)
+        time += chain_time(&c->step->trace->ops.at[ops.at[i]], c->step->measured);
     return time;
 }
 

@@ -111,7 +111,7 @@ static void walk_forward(mr_ctx *ctx, meter *m)
             make_forward(m, op, e);
             raise(&stage->tmp, over(m->own_bare + m->lag + op->workspace, stage->out));
             raise(&option->forward_tmp, over(m->own + m->lag + op->workspace, option->saved));
-            stage->time += chain_time(op);
+            stage->time += chain_time(op, m->step->measured);
         }
         for (uint32_t s = bare.first[e]; s != MR_NONE; s = bare.next[s])
             end_forward(m, s, true);
@@ -162,7 +162,7 @@ static void walk_backward(mr_ctx *ctx, meter *m)
             make_backward(m, op, e);
             raise(&option->backward_tmp, over(m->made + m->saved + op->workspace,
                                               option->saved + m->back[m->stage + 1]));
-            option->backward_time += chain_time(op);
+            option->backward_time += chain_time(op, m->step->measured);
         }
         for (uint32_t s = full.first[e]; s != MR_NONE; s = full.next[s]) end_backward(m, s);
     }

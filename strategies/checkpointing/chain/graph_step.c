@@ -38,7 +38,7 @@ typedef struct builder {
     uint32_t *node; /* by storage, MR_NONE */
     uint32_t n;
     MR_VEC(graph_edge) edges;
-    bool fused;
+    bool fused, measured;
 } builder;
 
 static uint32_t storage_of(const graph_step *step, uint32_t tensor)
@@ -120,7 +120,7 @@ static void describe(builder *b, const mr_op *op, uint32_t s, bool largest)
 {
     if (b->node[s] == MR_NONE) return;
     graph_op *node = &b->step->ops[b->node[s]];
-    node->time += largest ? chain_time(op) : 0;
+    node->time += largest ? chain_time(op, b->measured) : 0;
     node->random = node->random || op->random;
     node->heavy = node->heavy || named(op, heavy, MR_COUNT(heavy));
     node->allowed = !node->heavy && !node->random && !named(op, apart, MR_COUNT(apart));
@@ -188,7 +188,7 @@ mr_status graph_step_of(mr_ctx *ctx, const mr_trace *trace, bool fused, graph_st
 {
     *step = (graph_step){.trace = trace};
     MR_TRY(chain_lives_of(ctx, trace, &step->lives));
-    builder b = {.ctx = ctx, .step = step, .fused = fused};
+    builder b = {.ctx = ctx, .step = step, .fused = fused, .measured = chain_measured(trace)};
     step->pinned = MR_NEW_N(ctx, bool, trace->storages.n);
     number_nodes(&b);
     list_changes(&b);
