@@ -1,7 +1,7 @@
 /* Twins: what a strategy predicts from a plain recording, against a recording of PyTorch with
  * the technique switched on.
  *
- * bench/twins.csv says by which spec a twin is predicted; bench/results/twins.csv is what comes
+ * bench/twin_specs.csv says by which spec a twin is predicted; bench/results/twins.csv is what comes
  * out, and no error in it may grow.  UPDATE=1 writes it anew.
  */
 #include "csv_reader.h"
@@ -229,7 +229,7 @@ static void hold_against(const rows *stored, const result *r)
 TEST(no_prediction_is_worse_than_what_is_published)
 {
     mr_ctx ctx = {0};
-    const rows specs = read_table(&ctx, BENCH "/twins.csv");
+    const rows specs = read_table(&ctx, BENCH "/twin_specs.csv");
     const rows manifest = read_table(&ctx, FOLDER "/twins/MANIFEST.csv");
     const rows stored = read_table(&ctx, BENCH "/results/twins.csv");
     const char *update = getenv("UPDATE");
