@@ -48,6 +48,16 @@ typedef struct attentions {
 /* Finds them, those that must stay with the reason. */
 void attention_find(mr_ctx *ctx, const mr_trace *in, bool without_mask, attentions *out);
 
+bool attention_is_flash(const mr_trace *in, const attention *a, attention_kernel kernel);
+
+/* Bytes of these tensors of the rewritten trace, element by element. */
+uint64_t attention_bytes(const mr_rewrite *r, const attention *a, const uint32_t *tensors,
+                         uint32_t n);
+
+/* Makes what a kernel puts out beside its result: log of the sums, state of random numbers, and
+ * what flash has for debugging.  Returns how many. */
+uint32_t attention_extra(mr_rewrite *r, const attention *a, bool flash, uint32_t *out);
+
 /* The rewrite.  MR_EUNSUPPORTED when there is nothing to fuse. */
 mr_status attention_fuse(mr_ctx *ctx, const mr_trace *in, attention_kernel kernel,
                          bool without_mask, mr_trace *out);

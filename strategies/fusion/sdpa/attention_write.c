@@ -52,71 +52,9 @@ static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
 /* ---- the kernels
  * ----------------------------------------------------------------------------- */
 
-static bool is_half(const mr_tensor *t)
-{
-    return !strcmp(t->dtype, "float16") || !strcmp(t->dtype, "bfloat16");
-}
-
 static bool is_flash(const writer *w, const attention *a)
 {
-    if (w->kernel != ATTENTION_AUTO) return w->kernel == ATTENTION_FLASH;
-    return is_half(tensor_at(w, a->out)) && (a->mask == MR_NONE || a->drops);
-}
-
-/* Of all elements; q, k and v may be strewn over a larger storage. */
-static uint64_t bytes_of(const writer *w, const attention *a, const uint32_t *tensors,
-                         uint32_t n)
-{
-    const mr_tensor *out = tensor_at(w, a->out);
-    uint64_t elements = 1, sum = 0;
-    for (uint32_t d = 0; d < out->rank; d++) elements *= out->shape[d];
-    for (uint32_t i = 0; i < n; i++) {
-        const mr_tensor *t = &w->r.out->tensors.at[tensors[i]];
-        uint64_t bytes = out->bytes / elements;
-        for (uint32_t d = 0; d < t->rank; d++) bytes *= t->shape[d];
-        sum += strcmp(t->dtype, out->dtype) ? t->bytes : bytes;
-    }
-    return sum;
-}
-
-/* A result that no formula has: as large as its shape says. */
-static uint32_t new_result(writer *w, const attention *a, const char *dtype, uint64_t width,
-                           uint32_t rank, const uint64_t *shape)
-{
-    uint64_t n = 1;
-    for (uint32_t d = 0; d < rank; d++) n *= shape[d];
-    const uint32_t like = tensor_at(w, a->out)->storage;
-    const uint32_t s = mr_rewrite_new_storage(&w->r, like, n * width);
-    const uint32_t t = mr_rewrite_new_tensor(&w->r, a->out, s);
-    mr_storage *storage = &w->r.out->storages.at[s];
-    mr_tensor *tensor = &w->r.out->tensors.at[t];
-    uint64_t *kept = MR_NEW_N(w->r.ctx, uint64_t, rank);
-    if (rank) memcpy(kept, shape, rank * sizeof *kept);
-    tensor->name = "";
-    tensor->dtype = dtype;
-    tensor->rank = rank;
-    tensor->shape = kept;
-    storage->per_sample = storage->per_sample && rank > 2 ? n * width / shape[0] : 0;
-    return t;
-}
-
-/* Results of a kernel beside the one of the formula, in its order: how many. */
-static uint32_t extra_results(writer *w, const attention *a, uint32_t *out)
-{
-    const uint64_t *q = tensor_at(w, a->qkv[ATTENTION_Q])->shape;
-    const uint64_t positions = a->backward.n ? q[2] : 0;
-    if (is_flash(w, a)) {
-        out[0] = new_result(w, a, "float32", 4, 3, (uint64_t[]){q[0], q[1], q[2]});
-        out[1] = new_result(w, a, "uint64", 8, 1, (uint64_t[]){2});
-        out[2] = new_result(w, a, "uint64", 8, 0, NULL);
-        out[3] = new_result(w, a, tensor_at(w, a->out)->dtype, 0, 1, (uint64_t[]){0});
-        return 4;
-    }
-    out[0] =
-        new_result(w, a, "float32", 4, 3, (uint64_t[]){q[0], q[1], (positions + 31) / 32 * 32});
-    out[1] = new_result(w, a, "int64", 8, 0, NULL);
-    out[2] = new_result(w, a, "int64", 8, 0, NULL);
-    return 3;
+    return attention_is_flash(w->r.in, a, w->kernel);
 }
 
 static void stand_in(writer *w, uint32_t op, const uint32_t *ops, uint32_t n, mr_ids gives,
@@ -152,7 +90,7 @@ static void run_forward(writer *w, const attention *a)
     const uint32_t n = operands(w, a, in), index = (uint32_t)(a - w->found->all.at);
     const mr_op *scores = op_at(w, a->scores), *core = op_at(w, a->core);
     out[0] = a->out;
-    const uint32_t results = 1 + extra_results(w, a, out + 1);
+    const uint32_t results = 1 + attention_extra(&w->r, a, is_flash(w, a), out + 1);
     memcpy(w->extra[index], out + 1, sizeof w->extra[index]);
     mr_op op = {
         .name = is_flash(w, a) ? "aten::_scaled_dot_product_flash_attention"
@@ -166,8 +104,8 @@ static void run_forward(writer *w, const attention *a)
         .of = MR_NONE,
         .flops = scores->flops + core->flops,
         .flops_per_sample = scores->flops_per_sample + core->flops_per_sample,
-        .read = bytes_of(w, a, in, n),
-        .written = bytes_of(w, a, out, results),
+        .read = attention_bytes(&w->r, a, in, n),
+        .written = attention_bytes(&w->r, a, out, results),
         .in = mr_ids_of(w->r.ctx, n, in),
         .out = mr_ids_of(w->r.ctx, results, out),
     };
@@ -205,8 +143,8 @@ static void run_backward(writer *w, const attention *a)
         .of = w->forward[index],
         .flops = 3 * scores->flops + 2 * core->flops,
         .flops_per_sample = 3 * scores->flops_per_sample + 2 * core->flops_per_sample,
-        .read = bytes_of(w, a, in, n),
-        .written = bytes_of(w, a, out, results),
+        .read = attention_bytes(&w->r, a, in, n),
+        .written = attention_bytes(&w->r, a, out, results),
         .in = mr_ids_of(w->r.ctx, n, in),
         .out = mr_ids_of(w->r.ctx, results, out),
     };
