@@ -1,7 +1,7 @@
-/* twins.h -- how far predicted peaks are from those of PyTorch: bench/results/twins.csv, built in.
+/* twins.h -- how far predicted peaks are from PyTorch's: bench/results/twins.csv, built in.
  *
- * A twin is a recording with a technique switched on; the prediction comes from the plain recording
- * of the same step.
+ * A twin is a recording with a technique switched on; the prediction comes from the plain
+ * recording of the same step.
  */
 #ifndef MR_TWINS_H
 #define MR_TWINS_H

