@@ -144,6 +144,39 @@ TEST(segments_that_grow_say_by_which_page)
     mr_ctx_clear(&ctx);
 }
 
+/* 20 MiB of an expandable range, of whose pages nothing is known, are there from the start. */
+static mr_status begun_with_a_range(mr_ctx *ctx, mr_trace *trace, mr_answer *answer)
+{
+    static const mr_device device = {.name = "test", .memory = MR_GIB};
+    mr_history history = {.held = 1, .capacity_high = UINT64_MAX};
+    MR_PUSH(ctx, &history.segments,
+            (mr_segment){.address = MR_GIB, .large = true, .expandable = true});
+    MR_PUSH(ctx, &history.start, (mr_piece){.storage = 0, .bytes = 20 * MR_MIB});
+    MR_PUSH(ctx, &trace->histories, history);
+    mr_spec spec;
+    MR_TRY(mr_spec_parse(ctx, mr_strategies, "pytorch:expandable_segments=True", &spec));
+    const mr_question question = {.trace = trace,
+                                  .spec = &spec,
+                                  .device = &device,
+                                  .capacity = MR_GIB,
+                                  .iterations = 1,
+                                  .as_recorded = true};
+    return mr_evaluate(ctx, &question, answer);
+}
+
+TEST(a_segment_of_the_start_says_by_which_page_it_grows)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace = scripted(&ctx, "0=20971520 1+20971520");
+    mr_answer answer;
+    CHECK_EQ(begun_with_a_range(&ctx, &trace, &answer), MR_OK);
+    CHECK_STR(shown_cmds(&ctx, &answer.placement),
+              "R0:0 M0:0:20971520 0>0:0+20971520 | M0:20971520:20971520 "
+              "1>0:20971520+20971520");
+    CHECK_EQ(answer.placement.segments.at[0].page, 20 * MR_MIB);
+    mr_ctx_clear(&ctx);
+}
+
 TEST(growth_is_what_every_further_iteration_adds)
 {
     mr_ctx ctx = {0};

@@ -72,7 +72,6 @@ static uint64_t device_reserve(void *self, uint64_t bytes, uint64_t page, uint32
     const mr_segment want = {.bytes = bytes,
                              .stream = stream,
                              .pool = j->pool,
-                             .page = page,
                              .large = page > 2 * MR_MIB,
                              .expandable = true};
     uint32_t segment;
@@ -86,7 +85,7 @@ static bool device_map(void *self, uint64_t address, uint64_t bytes, uint64_t pa
 {
     c10_joint *j = self;
     const c10_held h = segment_at(j, address);
-    j->placer->out->segments.at[h.segment].page = page; /* a recording may not tell */
+    j->placer->out->segments.at[h.segment].page = page;
     return mr_map(j->placer, h.segment, address - h.address, bytes);
 }
 
