@@ -192,6 +192,53 @@ TEST(rmm_merges_nothing_of_two_upstream_allocations)
                "R0:512 1>0:0+512 R1:512 2>1:0+512 1- 2- R2:1024 3>2:0+1024");
 }
 
+/* ---- rmm's arena and bins ------------------------------------------------------------------- */
+
+TEST(arenas_take_half_of_the_device_and_lend_superblocks_of_1_mib)
+{
+    must_place("1+1@0 2+1@1 3+1@0", "rmm_arena", UINT64_MAX,
+               "R0:34359738368 1>0:0+256 2>0:1048576+256 3>0:256+256");
+}
+
+TEST(requests_above_1_mib_go_to_the_global_arena)
+{
+    must_place("1+1048576 2+1048577 3+1000", "rmm_arena:arena_size=16MiB", UINT64_MAX,
+               "R0:16777216 1>0:0+1048576 2>0:1048576+1048832 3>0:2097408+1024");
+}
+
+TEST(empty_superblocks_of_the_global_arena_merge)
+{
+    must_place("1+2097152 2+3145728 3+11534336 1- 2- 4+5242880", "rmm_arena:arena_size=16MiB",
+               UINT64_MAX,
+               "R0:16777216 1>0:0+2097152 2>0:2097152+3145728 3>0:5242880+11534336 1- 2- "
+               "4>0:0+5242880");
+}
+
+TEST(arenas_hand_superblocks_back_when_one_fails)
+{
+    must_place("1+1000@0 1- 2+4194304@1", "rmm_arena:arena_size=4MiB", UINT64_MAX,
+               "R0:4194304 1>0:0+1024 1- 2>0:0+4194304");
+    must_place("1+1000@0 2+4194304@1", "rmm_arena:arena_size=4MiB", UINT64_MAX,
+               "R0:4194304 1>0:0+1024 2?");
+}
+
+TEST(bins_serve_what_fits_and_the_pool_the_rest)
+{
+    const char *spec = "rmm_binning:min_size_exponent=10,max_size_exponent=11,upstream=cuda";
+    must_place("1+1 2+1025 3+2049 3-", spec, UINT64_MAX,
+               "R0:131072 1>0:0+1024 R1:262144 2>1:0+2048 R2:2304 3>2:0+2304 3- X2");
+    must_place("1+1 2+1025 3+2049", "rmm_binning:min_size_exponent=10,max_size_exponent=11",
+               UINT64_MAX,
+               "R0:34359738368 1>0:0+1024 2>0:131072+2048 3>0:393216+2304");
+}
+
+TEST(bins_are_queues_and_streams_take_from_each_other)
+{
+    const char *spec = "rmm_binning:min_size_exponent=10,max_size_exponent=10,upstream=cuda";
+    must_place("1+1@0 1- 2+1@0 3+1@1", spec, UINT64_MAX,
+               "R0:131072 1>0:0+1024 1- 2>0:1024+1024 3>0:2048+1024");
+}
+
 /* ---- buddy, firstfit, bestfit, cudamallocasync ------------------------------------------------ */
 
 TEST(sizes_between_powers_of_two_take_the_next_one)

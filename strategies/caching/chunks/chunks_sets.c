@@ -95,6 +95,74 @@ void chunks_tree_remove(chunks *c, chunks_tree *tree, uint32_t id)
     c->all.at[id].free = false;
 }
 
+/* ---- by address: a free chunk that grows, or gives way to another, keeps its place ------------- */
+
+void chunks_tree_replace(chunks *c, chunks_tree *tree, uint32_t old, uint32_t id)
+{
+    chunk *was = &c->all.at[old];
+    uint32_t path[128], n = 0, *link = &tree->root;
+    while (*link != old + 1) {
+        if (n < MR_COUNT(path)) path[n] = *link;
+        n++;
+        chunk *at = get(c, *link);
+        link = below(tree, at, was) ? &at->right : &at->left;
+    }
+    if (n > MR_COUNT(path)) { /* hardly: a treap is not that deep */
+        chunks_tree_remove(c, tree, old);
+        chunks_tree_add(c, tree, id);
+        return;
+    }
+    chunk *new = &c->all.at[id];
+    *link = id + 1;
+    new->left = was->left;
+    new->right = was->right;
+    const uint32_t priority = new->priority; /* swapped: were it copied, many would be equal */
+    new->priority = was->priority;
+    was->priority = priority;
+    was->free = false;
+    new->free = true;
+    update(c, tree, id + 1);
+    while (n-- > 0) update(c, tree, path[n]);
+}
+
+static void grow(chunks *c, chunks_tree *tree, uint32_t id)
+{
+    const chunk *grown = &c->all.at[id];
+    for (uint32_t link = tree->root; link;) {
+        chunk *at = get(c, link);
+        if (grown->bytes > at->most) at->most = grown->bytes;
+        if (link == id + 1) return;
+        link = below(tree, at, grown) ? at->right : at->left;
+    }
+}
+
+static bool is_free(const chunks *c, uint32_t id)
+{
+    return id != MR_NONE && c->all.at[id].free;
+}
+
+uint32_t chunks_tree_free(chunks *c, chunks_tree *tree, uint32_t id)
+{
+    const uint32_t next = c->all.at[id].next, prev = c->all.at[id].prev;
+    if (is_free(c, prev)) {
+        if (is_free(c, next)) {
+            chunks_tree_remove(c, tree, next);
+            chunks_join(c, id);
+        }
+        chunks_join(c, prev);
+        grow(c, tree, prev);
+        return prev;
+    }
+    if (!is_free(c, next)) {
+        chunks_tree_add(c, tree, id);
+        return id;
+    }
+    chunks_tree_replace(c, tree, next, id);
+    chunks_join(c, id);
+    grow(c, tree, id);
+    return id;
+}
+
 static uint32_t lowest(const chunks *c, uint32_t link, uint64_t bytes)
 {
     if (most(c, link) < bytes) return MR_NONE;

@@ -23,16 +23,25 @@ static void remove_free(arena *a, uint32_t id)
     else chunks_tree_remove(&a->chunks, &a->by_address, id);
 }
 
+/* The rest of a chunk that is taken stays where it was in the order of addresses. */
+static void take(arena *a, uint32_t id, uint64_t bytes)
+{
+    if (a->chunks.all.at[id].bytes == bytes) {
+        remove_free(a, id);
+        return;
+    }
+    if (a->by_size) remove_free(a, id);
+    const uint32_t rest = chunks_split(&a->chunks, id, bytes);
+    if (a->last == id) a->last = rest;
+    if (a->by_size) add_free(a, rest);
+    else chunks_tree_replace(&a->chunks, &a->by_address, id, rest);
+}
+
 static uint32_t find(arena *a, uint64_t bytes)
 {
     const uint32_t id = a->by_size ? chunks_bins_find(&a->chunks, a->by_size, bytes)
                                    : chunks_tree_find(&a->chunks, &a->by_address, bytes);
-    if (id == MR_NONE) return MR_NONE;
-    remove_free(a, id);
-    if (a->chunks.all.at[id].bytes == bytes) return id;
-    const uint32_t rest = chunks_split(&a->chunks, id, bytes);
-    if (a->last == id) a->last = rest;
-    add_free(a, rest);
+    if (id != MR_NONE) take(a, id, bytes);
     return id;
 }
 
@@ -85,10 +94,25 @@ static bool arena_alloc(void *self, mr_placer *placer, const mr_request *request
     return true;
 }
 
-static void join(arena *a, uint32_t id)
+static bool is_free(const arena *a, uint32_t id)
 {
-    if (a->chunks.all.at[id].next == a->last) a->last = id;
-    chunks_join(&a->chunks, id);
+    return id != MR_NONE && a->chunks.all.at[id].free;
+}
+
+static uint32_t free_by_size(arena *a, uint32_t id)
+{
+    const uint32_t next = a->chunks.all.at[id].next, prev = a->chunks.all.at[id].prev;
+    if (is_free(a, next)) {
+        remove_free(a, next);
+        chunks_join(&a->chunks, id);
+    }
+    if (is_free(a, prev)) {
+        remove_free(a, prev);
+        chunks_join(&a->chunks, prev);
+        id = prev;
+    }
+    add_free(a, id);
+    return id;
 }
 
 static void arena_free(void *self, mr_placer *placer, const mr_block *block)
@@ -96,18 +120,10 @@ static void arena_free(void *self, mr_placer *placer, const mr_block *block)
     (void)placer;
     arena *a = self;
     if (!block->bytes) return;
-    uint32_t id = block->handle;
-    const uint32_t next = a->chunks.all.at[id].next, prev = a->chunks.all.at[id].prev;
-    if (next != MR_NONE && a->chunks.all.at[next].free) {
-        remove_free(a, next);
-        join(a, id);
-    }
-    if (prev != MR_NONE && a->chunks.all.at[prev].free) {
-        remove_free(a, prev);
-        join(a, prev);
-        id = prev;
-    }
-    add_free(a, id);
+    const uint32_t id = a->by_size
+                            ? free_by_size(a, block->handle)
+                            : chunks_tree_free(&a->chunks, &a->by_address, block->handle);
+    if (a->chunks.all.at[id].next == MR_NONE) a->last = id;
 }
 
 mr_status fit_place(mr_ctx *ctx, bool first, uint64_t alignment, const mr_schedule *in,
