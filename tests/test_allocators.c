@@ -218,6 +218,8 @@ TEST(arenas_hand_superblocks_back_when_one_fails)
 {
     must_place("1+1000@0 1- 2+4194304@1", "rmm_arena:arena_size=4MiB", UINT64_MAX,
                "R0:4194304 1>0:0+1024 1- 2>0:0+4194304");
+    must_place("1+1@0 2+1@1 3+1@2 1- 2- 3- 4+4194304@1", "rmm_arena:arena_size=4MiB", UINT64_MAX,
+               "R0:4194304 1>0:0+256 2>0:1048576+256 3>0:2097152+256 1- 2- 3- 4>0:0+4194304");
     must_place("1+1000@0 2+4194304@1", "rmm_arena:arena_size=4MiB", UINT64_MAX,
                "R0:4194304 1>0:0+1024 2?");
 }
@@ -338,6 +340,78 @@ TEST(max_split_size_makes_expandable_memory_useless_once_merged)
                "R0:77321994240 M0:0:41943040 1>0:0+41943040 M0:41943040:41943040 "
                "2>0:41943040+41943040 M0:83886080:20971520 3>0:83886080+20971520 1- 2- "
                "M0:104857600:20971520 4>0:104857600+20971520");
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+static uint32_t draw(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*state >> 33);
+}
+
+/* Two streams, some frees deferred, a flush now and then. */
+static mr_trace random_lives(mr_ctx *ctx, uint64_t seed, uint32_t n)
+{
+    uint64_t state = seed;
+    mr_trace trace;
+    mr_trace_init(ctx, &trace, "random");
+    MR_PUSH(ctx, &trace.streams, 7);
+    MR_VEC(uint32_t) live = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t dice = draw(&state) % 100, shift = draw(&state) % 26;
+        if (dice == 0) {
+            MR_PUSH(ctx, &trace.events, (mr_event){MR_FLUSH, 0});
+        } else if (dice < 52 || !live.n) {
+            MR_PUSH(ctx, &trace.storages,
+                    (mr_storage){.bytes = draw(&state) % ((uint32_t)2 << shift),
+                                 .stream = draw(&state) % 2, .stack = MR_NONE});
+            MR_PUSH(ctx, &live, trace.storages.n - 1);
+            MR_PUSH(ctx, &trace.events, (mr_event){MR_ALLOC, trace.storages.n - 1});
+        } else {
+            const uint32_t k = draw(&state) % live.n, id = live.at[k];
+            live.at[k] = live.at[--live.n];
+            trace.storages.at[id].deferred = dice > 95;
+            MR_PUSH(ctx, &trace.events, (mr_event){MR_FREE, id});
+            if (dice > 95) MR_PUSH(ctx, &trace.events, (mr_event){MR_DONE, id});
+        }
+    }
+    return trace;
+}
+
+TEST(the_referee_accepts_what_options_do_to_random_lives)
+{
+    static const char *const specs[] = {
+        "bfc:allow_growth=False",
+        "bfc:garbage_collection=True",
+        "bfc:prealloc=0.75,fragmentation_fraction=0.000001",
+        "ort:arena_extend_strategy=kSameAsRequested",
+        "ort:gpu_mem_limit=100MiB,max_dead_bytes_per_chunk=1KiB",
+        "rmm_pool:initial_pool_size=256",
+        "rmm_pool:initial_pool_size=1MiB,maximum_pool_size=300MiB",
+        "rmm_pool:percent_of_free_device_memory=0",
+        "rmm_arena:arena_size=1MiB",
+        "rmm_arena:arena_size=256MiB",
+        "rmm_binning:min_size_exponent=8,max_size_exponent=16,upstream=cuda",
+        "rmm_binning:percent_of_free_device_memory=1",
+        "cupy:limit=200MiB",
+        "buddy:segment=1MiB,least=1",
+        "firstfit:alignment=1",
+        "bestfit:alignment=3",
+        "cudamallocasync:reuse_allow_internal_dependencies=False",
+        "cudamallocasync:release_threshold=64MiB,step=512",
+    };
+    static const uint64_t capacities[] = {UINT64_MAX, 256 * MR_MIB, 20 * MR_MIB};
+    for (size_t i = 0; i < MR_COUNT(specs) * 6; i++)
+        for (size_t c = 0; c < MR_COUNT(capacities); c++) {
+            mr_ctx ctx = {0};
+            const mr_trace trace = random_lives(&ctx, i, 1500);
+            const char *spec = specs[i % MR_COUNT(specs)];
+            mr_answer answer;
+            if (scripted_run(&ctx, &trace, spec, capacities[c], 2, &answer))
+                TEST_FAIL("seed %d, %s: %s", (int)i, spec, ctx.failure.text);
+            mr_ctx_clear(&ctx);
+        }
 }
 
 TEST_MAIN()

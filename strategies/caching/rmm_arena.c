@@ -73,27 +73,22 @@ static uint32_t new_superblock(arenas *a, superblock b)
     return i;
 }
 
-/* Cuts an empty superblock whose chunk `id` is in the global tree: the low end has `bytes`. */
+/* Cuts an empty superblock of the global arena: its low end has `bytes` and is in no tree. */
 static void cut_superblock(arenas *a, uint32_t id, uint64_t bytes)
 {
     const uint32_t low = a->chunks.all.at[id].stream;
-    chunks_tree_remove(&a->chunks, tree_of(a, GLOBAL), id);
     const uint32_t rest = chunks_split(&a->chunks, id, bytes);
+    chunks_tree_replace(&a->chunks, tree_of(a, GLOBAL), id, rest);
     a->chunks.all.at[id].next = a->chunks.all.at[rest].prev = MR_NONE;
     new_superblock(a, (superblock){rest, low, a->blocks.at[low].next, GLOBAL});
-    chunks_tree_add(&a->chunks, tree_of(a, GLOBAL), id);
-    chunks_tree_add(&a->chunks, tree_of(a, GLOBAL), rest);
 }
 
-/* Joins two empty superblocks of the global arena; the second is gone. */
-static void join_superblocks(arenas *a, uint32_t low, uint32_t high)
+/* Of two superblocks in one piece each: their chunks touch, and the second is gone. */
+static void link_superblocks(arenas *a, uint32_t low, uint32_t high)
 {
     const uint32_t l = a->blocks.at[low].head, h = a->blocks.at[high].head;
-    chunks_tree *tree = tree_of(a, GLOBAL);
-    chunks_tree_remove(&a->chunks, tree, l);
     a->chunks.all.at[l].next = h;
     a->chunks.all.at[h].prev = l;
-    chunks_tree_free(&a->chunks, tree, l);
     const uint32_t next = a->blocks.at[high].next;
     a->blocks.at[low].next = next;
     if (next != MR_NONE) a->blocks.at[next].prev = low;
@@ -106,12 +101,21 @@ static bool joinable(const arenas *a, uint32_t b)
     return b != MR_NONE && a->blocks.at[b].arena == GLOBAL && is_empty(a, b);
 }
 
+/* Frees a chunk that is all of a superblock, with the empty ones on both sides. */
+static void free_superblock(arenas *a, uint32_t b)
+{
+    const uint32_t id = a->blocks.at[b].head;
+    const uint32_t next = a->blocks.at[b].next, prev = a->blocks.at[b].prev;
+    if (joinable(a, next)) link_superblocks(a, b, next);
+    if (joinable(a, prev)) link_superblocks(a, prev, b);
+    chunks_tree_free(&a->chunks, tree_of(a, GLOBAL), id);
+}
+
 static void coalesce_superblock(arenas *a, uint32_t b)
 {
     if (!joinable(a, b)) return;
-    const uint32_t next = a->blocks.at[b].next, prev = a->blocks.at[b].prev;
-    if (joinable(a, next)) join_superblocks(a, b, next);
-    if (joinable(a, prev)) join_superblocks(a, prev, b);
+    chunks_tree_remove(&a->chunks, tree_of(a, GLOBAL), a->blocks.at[b].head);
+    free_superblock(a, b);
 }
 
 static void move_superblock(arenas *a, uint32_t b, uint32_t arena)
@@ -132,12 +136,8 @@ static void hand_back(arenas *a)
     if (!a->blocks.n) return;
     for (uint32_t b = a->chunks.all.at[0].stream; b != MR_NONE; b = a->blocks.at[b].next)
         if (a->blocks.at[b].arena != GLOBAL) move_superblock(a, b, GLOBAL);
-    uint32_t next;
-    for (uint32_t b = a->chunks.all.at[0].stream; b != MR_NONE; b = next) {
-        next = a->blocks.at[b].next;
-        if (joinable(a, b) && joinable(a, a->blocks.at[b].prev))
-            join_superblocks(a, a->blocks.at[b].prev, b);
-    }
+    for (uint32_t b = a->chunks.all.at[0].stream; b != MR_NONE; b = a->blocks.at[b].next)
+        while (joinable(a, b) && joinable(a, a->blocks.at[b].next)) coalesce_superblock(a, b);
 }
 
 /* ---- requests ----------------------------------------------------------------------------- */
@@ -155,26 +155,27 @@ static uint32_t take(arenas *a, uint32_t id, uint64_t bytes)
     return id;
 }
 
-/* A chunk of the global arena with room; an empty superblock is cut to what is needed. */
-static uint32_t first_fit_globally(arenas *a, uint64_t bytes)
+/* The low end of an empty superblock, which is cut for it and belongs to the arena then. */
+static uint32_t take_cut(arenas *a, uint32_t id, uint64_t bytes, uint32_t arena)
 {
-    const uint32_t id = first_fit(a, GLOBAL, bytes);
-    if (id == MR_NONE) return MR_NONE;
-    const uint64_t least = bytes > LEAST ? bytes : LEAST;
-    if (is_empty(a, a->chunks.all.at[id].stream) && a->chunks.all.at[id].bytes >= least + LEAST)
-        cut_superblock(a, id, least);
+    cut_superblock(a, id, bytes > LEAST ? bytes : LEAST);
+    owner(a, id)->arena = arena;
+    if (a->chunks.all.at[id].bytes > bytes)
+        chunks_tree_add(&a->chunks, tree_of(a, arena), chunks_split(&a->chunks, id, bytes));
     return id;
 }
 
 static uint32_t serve(arenas *a, uint64_t bytes, uint32_t stream)
 {
-    const bool small = bytes <= LEAST;
-    uint32_t id = small ? first_fit(a, stream + 1, bytes) : MR_NONE;
-    if (id == MR_NONE) {
-        id = first_fit_globally(a, bytes);
-        if (id == MR_NONE) return MR_NONE;
-        if (small) move_superblock(a, a->chunks.all.at[id].stream, stream + 1);
-    }
+    const uint32_t arena = bytes <= LEAST ? stream + 1 : GLOBAL;
+    uint32_t id = first_fit(a, arena, bytes);
+    if (id == MR_NONE && arena != GLOBAL) id = first_fit(a, GLOBAL, bytes);
+    if (id == MR_NONE) return MR_NONE;
+    const uint32_t b = a->chunks.all.at[id].stream;
+    const uint64_t least = bytes > LEAST ? bytes : LEAST;
+    if (joinable(a, b) && a->chunks.all.at[id].bytes >= least + LEAST)
+        return take_cut(a, id, bytes, arena);
+    if (a->blocks.at[b].arena != arena) move_superblock(a, b, arena);
     return take(a, id, bytes);
 }
 
@@ -214,8 +215,13 @@ static void arena_free(void *self, mr_placer *placer, const mr_block *block)
     (void)placer;
     arenas *a = self;
     if (!block->bytes) return;
-    chunks_tree *tree = tree_of(a, owner(a, block->handle)->arena);
-    const uint32_t id = chunks_tree_free(&a->chunks, tree, block->handle);
+    uint32_t id = block->handle;
+    const uint32_t b = a->chunks.all.at[id].stream, arena = a->blocks.at[b].arena;
+    if (arena == GLOBAL && chunks_whole(&a->chunks, id)) {
+        free_superblock(a, b);
+        return;
+    }
+    id = chunks_tree_free(&a->chunks, tree_of(a, arena), id);
     coalesce_superblock(a, a->chunks.all.at[id].stream);
 }
 
