@@ -136,7 +136,8 @@ typedef struct mr_command {
 } mr_command;
 
 #define MR_COMMANDS(X)                                                                         \
-    X(list) X(info) X(compare) X(sweep) X(explain) X(check) X(convert) X(plan) X(plot)
+    X(list) X(info) X(compare) X(sweep) X(explain) X(check) X(convert) X(plan) X(plot)         \
+    X(calibrate)
 
 #define X(name) extern const mr_command mr_command_##name;
 MR_COMMANDS(X)

@@ -61,4 +61,7 @@ typedef struct mr_backend {
 extern const mr_backend mr_backend_model; /* tells the time by the numbers of a device */
 extern const mr_backend mr_backend_cuda;  /* a device, if there is one */
 
+/* Measures a device: costs of calls, speeds, sizes.  What is not measured stays as it is. */
+mr_status mr_cuda_calibrate(mr_ctx *ctx, const mr_manner *manner, mr_device *out);
+
 #endif

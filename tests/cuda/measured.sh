@@ -42,4 +42,13 @@ says "less than the limit" --limit 900GiB
 said=$("$memreuse" compare "$traces/mlp.csv" --verify native 2>&1)
 [ $? -eq 2 ] || complain "expected exit code 2 for --verify without a device: $said"
 
+
+# A row for the table of devices, with all of its columns.
+if [ "$compute" = --verify ]; then
+    FAKE_CUDA_MEMORY=1073741824 on_fake calibrate | awk -F, '
+        NR == 1 { n = NF; for (i = 1; i <= NF; i++) column[$i] = i }
+        NR == 2 && (NF != n || $column["granularity"] != 2097152 || !$column["bandwidth"]) { exit 1 }
+        END { exit NR != 2 }' || complain "calibrate does not print a row"
+fi
+
 [ $failures -eq 0 ]

@@ -1,0 +1,240 @@
+/* calibrate -- a device as numbers, measured by asking it for what a replay asks it for.
+ *
+ * Each number is the median of several tries.  What a call takes is thought to be a fixed part
+ * and one that grows with the size, of which two sizes are enough.
+ */
+#include <stdlib.h>
+
+#include "backend_cuda.h"
+
+enum { TRIES = 15, LAUNCHES = 1000 };
+
+typedef struct bench {
+    mr_cuda *c;
+    mr_ctx *ctx;
+    mr_cuda_event *from, *to;
+    mr_cuda_pointer a, b; /* buffers on the device, */
+    void *host;           /* and on the host */
+    uint64_t bytes;       /* of each */
+    mr_cuda_function *copy;
+} bench;
+
+static mr_status check(const bench *b, mr_cuda_result result, const char *what)
+{
+    return mr_cuda_check(b->ctx, &b->c->driver, result, what);
+}
+
+static int by_size(const void *x, const void *y)
+{
+    const double a = *(const double *)x, b = *(const double *)y;
+    return a < b ? -1 : a > b;
+}
+
+static double median(double *values, uint32_t n)
+{
+    qsort(values, n, sizeof *values, by_size);
+    return values[n / 2];
+}
+
+static double since(uint64_t began)
+{
+    return (double)(mr_cuda_clock() - began);
+}
+
+static uint64_t whole(double x)
+{
+    return x > 0 ? (uint64_t)(x + 0.5) : 0;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------- */
+
+static mr_status time_take(const bench *b, uint64_t bytes, double *take, double *give)
+{
+    double takes[TRIES], gives[TRIES];
+    for (uint32_t i = 0; i < TRIES; i++) {
+        mr_cuda_pointer at;
+        uint64_t began = mr_cuda_clock();
+        MR_TRY(check(b, b->c->driver.take(&at, bytes), "give memory"));
+        takes[i] = since(began);
+        began = mr_cuda_clock();
+        MR_TRY(check(b, b->c->driver.give(at), "take memory back"));
+        gives[i] = since(began);
+    }
+    *take = median(takes, TRIES);
+    *give = median(gives, TRIES);
+    return MR_OK;
+}
+
+static mr_status measure_calls(const bench *b, mr_device *out)
+{
+    enum { SMALL = 2, LARGE = 256 }; /* MiB */
+    double take[2], give[2];
+    MR_TRY(time_take(b, SMALL * MR_MIB, &take[0], &give[0]));
+    MR_TRY(time_take(b, LARGE * MR_MIB, &take[1], &give[1]));
+    const double takes = (take[1] - take[0]) / (LARGE - SMALL);
+    const double gives = (give[1] - give[0]) / (LARGE - SMALL);
+    out->malloc_ns_per_mib = whole(takes);
+    out->free_ns_per_mib = whole(gives);
+    out->malloc_ns = whole(take[0] - SMALL * (takes > 0 ? takes : 0));
+    out->free_ns = whole(give[0] - SMALL * (gives > 0 ? gives : 0));
+    return MR_OK;
+}
+
+/* The same way as a replay: a page of its own for each step, so a page is a map. */
+static mr_status measure_pages(const bench *b, mr_device *out)
+{
+    mr_cuda *c = b->c;
+    double maps[TRIES], unmaps[TRIES];
+    const mr_segment range = {.bytes = TRIES * c->granularity,
+                              .page = c->granularity,
+                              .expandable = true};
+    MR_TRY(mr_cuda_reserve(c, b->ctx, &range, 0));
+    for (uint32_t i = 0; i < TRIES; i++) {
+        const mr_block page = {0, 0, i * c->granularity, c->granularity};
+        uint64_t began = mr_cuda_clock();
+        MR_TRY(mr_cuda_map(c, b->ctx, &range, &page));
+        maps[i] = since(began);
+        began = mr_cuda_clock();
+        MR_TRY(mr_cuda_unmap(c, b->ctx, &range, &page));
+        unmaps[i] = since(began);
+    }
+    out->map_ns_per_page = whole(median(maps, TRIES));
+    out->unmap_ns_per_page = whole(median(unmaps, TRIES));
+    return mr_cuda_release(c, b->ctx, &range, 0);
+}
+
+/* ---- the device's own clock ---------------------------------------------------------------------- */
+
+typedef mr_cuda_result work(const bench *b, uint64_t bytes);
+
+static mr_cuda_result run_copy(const bench *b, uint64_t bytes)
+{
+    uint64_t to = b->a, from = b->b, words = bytes / MR_WORD;
+    void *arguments[] = {&to, &from, &words};
+    const unsigned blocks = (unsigned)b->c->processors * 8;
+    return b->c->driver.launch(b->copy, blocks, 1, 1, MR_THREADS, 1, 1, 0,
+                               b->c->lane[0].stream, arguments, NULL);
+}
+
+static mr_cuda_result run_in(const bench *b, uint64_t bytes)
+{
+    return b->c->driver.copy_in(b->a, b->host, bytes, b->c->lane[0].stream);
+}
+
+static mr_cuda_result run_nothing(const bench *b, uint64_t launches)
+{
+    uint64_t cycles = 0;
+    void *arguments[] = {&cycles};
+    mr_cuda_result result = 0;
+    for (uint64_t i = 0; i < launches && !result; i++)
+        result = b->c->driver.launch(b->c->spin, 1, 1, 1, 1, 1, 1, 0, b->c->lane[0].stream,
+                                     arguments, NULL);
+    return result;
+}
+
+static mr_status time_on_device(const bench *b, work *run, uint64_t amount, double *ns)
+{
+    const mr_cuda_driver *d = &b->c->driver;
+    double tries[TRIES];
+    for (uint32_t i = 0; i < TRIES; i++) {
+        float ms = 0;
+        MR_TRY(check(b, d->record(b->from, b->c->lane[0].stream), "record an event"));
+        MR_TRY(check(b, run(b, amount), "run a kernel"));
+        MR_TRY(check(b, d->record(b->to, b->c->lane[0].stream), "record an event"));
+        MR_TRY(check(b, d->wait(), "finish its work"));
+        MR_TRY(check(b, d->elapsed(&ms, b->from, b->to), "tell the time"));
+        tries[i] = (double)ms * 1e6;
+    }
+    *ns = median(tries, TRIES);
+    return MR_OK;
+}
+
+static uint64_t per_second(uint64_t bytes, double ns)
+{
+    return ns > 0 ? whole((double)bytes * 1e9 / ns) : 0;
+}
+
+/* Every byte of a copy is read and written. */
+static mr_status measure_speeds(const bench *b, mr_device *out)
+{
+    double large, small, kernels;
+    MR_TRY(time_on_device(b, run_copy, b->bytes, &large));
+    out->bandwidth = per_second(2 * b->bytes, large);
+    MR_TRY(time_on_device(b, run_in, MR_KIB, &small));
+    MR_TRY(time_on_device(b, run_in, b->bytes, &large));
+    out->link = per_second(b->bytes, large - small);
+    out->link_ns = whole(small);
+    MR_TRY(time_on_device(b, run_nothing, LAUNCHES, &kernels));
+    out->kernel_ns = whole(kernels / LAUNCHES);
+    const uint64_t began = mr_cuda_clock();
+    MR_TRY(check(b, run_nothing(b, LAUNCHES), "run a kernel"));
+    out->launch_ns = whole(since(began) / LAUNCHES);
+    out->eff_bandwidth = out->eff_link = 1000; /* what is measured is what is reached */
+    return check(b, b->c->driver.wait(), "finish its work");
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------ */
+
+static mr_status prepare(bench *b)
+{
+    enum { PART = 16 }; /* of what is free, so that a full device can be measured as well */
+    const mr_cuda_driver *d = &b->c->driver;
+    const uint64_t most = b->c->free_at_start / PART / MR_MIB * MR_MIB;
+    b->bytes = most < 256 * MR_MIB ? most : 256 * MR_MIB;
+    MR_TRY(check(b, d->function(&b->copy, b->c->module, "mr_kernel_copy"), "find a kernel"));
+    MR_TRY(check(b, d->event(&b->from, 0), "make an event"));
+    MR_TRY(check(b, d->event(&b->to, 0), "make an event"));
+    MR_TRY(check(b, d->take(&b->a, b->bytes), "give memory"));
+    MR_TRY(check(b, d->take(&b->b, b->bytes), "give memory"));
+    return check(b, d->take_host(&b->host, b->bytes, 0), "pin host memory for a copy");
+}
+
+static mr_status put_away(bench *b, mr_status status)
+{
+    const mr_cuda_driver *d = &b->c->driver;
+    if (b->a) status = mr_cuda_first(b->ctx, status, b->c, d->give(b->a), "take memory back");
+    if (b->b) status = mr_cuda_first(b->ctx, status, b->c, d->give(b->b), "take memory back");
+    if (b->host)
+        status = mr_cuda_first(b->ctx, status, b->c, d->give_host(b->host), "free host memory");
+    if (b->from)
+        status = mr_cuda_first(b->ctx, status, b->c, d->end_event(b->from), "end an event");
+    if (b->to)
+        status = mr_cuda_first(b->ctx, status, b->c, d->end_event(b->to), "end an event");
+    return status;
+}
+
+/* The context is what is taken before this program has taken anything: other processes count in
+ * it, so there should be none. */
+static mr_status describe(const bench *b, mr_device *out)
+{
+    size_t free = 0, total = 0;
+    MR_TRY(check(b, b->c->driver.info(&free, &total), "say how full it is"));
+    out->description = mr_strdup(b->ctx, b->c->name);
+    out->memory = total;
+    out->context = total - free;
+    out->granularity = b->c->granularity;
+    out->processors = (uint64_t)b->c->processors;
+    return MR_OK;
+}
+
+static mr_status measure(bench *b, mr_device *out)
+{
+    MR_TRY(describe(b, out));
+    MR_TRY(measure_calls(b, out));
+    MR_TRY(measure_pages(b, out));
+    mr_status status = prepare(b);
+    if (!status) status = measure_speeds(b, out);
+    return put_away(b, status);
+}
+
+mr_status mr_cuda_calibrate(mr_ctx *ctx, const mr_manner *manner, mr_device *out)
+{
+    mr_trace nothing;
+    void *self;
+    const mr_device known = *out;
+    mr_trace_init(ctx, &nothing, "calibration");
+    const mr_assignment assignment = {&known, &nothing, *manner};
+    MR_TRY(mr_backend_cuda.open(ctx, &assignment, &self));
+    bench b = {.c = self, .ctx = ctx};
+    return mr_backend_cuda.close(self, ctx, measure(&b, out));
+}
