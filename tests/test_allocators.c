@@ -1,5 +1,5 @@
 /* The allocators of other programs: their documented rules, and reports of their users, each by
- * the few events that show it.  tests/test_strategies.c holds all of them against the referees. */
+ * the few events that show it.  tests/test_strategies.c holds all against the referees. */
 #include "scripted.h"
 
 static const char *placed_in(mr_ctx *ctx, const char *script, const char *spec,
@@ -20,7 +20,7 @@ static void must_place(const char *script, const char *spec, uint64_t capacity,
     mr_ctx_clear(&ctx);
 }
 
-/* ---- bfc ------------------------------------------------------------------------------------ */
+/* ---- bfc --------------------------------------------------------------------------------- */
 
 TEST(bfc_rounds_to_256_and_begins_with_2_mib)
 {
@@ -65,8 +65,8 @@ TEST(bfc_takes_the_smallest_then_the_lowest)
 
 TEST(bfc_asks_for_nine_tenths_when_the_device_refuses)
 {
-    must_place("1+1000", "bfc:per_process_gpu_memory_fraction=1,allow_growth=False", 60 * MR_GIB,
-               "R0:61847527424 1>0:0+1024"); /* 64 GiB * 0.9f */
+    must_place("1+1000", "bfc:per_process_gpu_memory_fraction=1,allow_growth=False",
+               60 * MR_GIB, "R0:61847527424 1>0:0+1024"); /* 64 GiB * 0.9f */
 }
 
 TEST(bfc_gives_free_regions_back_only_when_told_to)
@@ -89,7 +89,7 @@ TEST(bfc_waits_for_memory_that_another_stream_may_use)
                "R0:2097152 1>0:0+2097152 1~ R1:4194304 2>1:0+1024 1-");
 }
 
-/* ---- ort ------------------------------------------------------------------------------------ */
+/* ---- ort --------------------------------------------------------------------------------- */
 
 TEST(ort_regions_double_or_are_as_requested)
 {
@@ -115,7 +115,7 @@ TEST(ort_refuses_beyond_its_limit)
     must_place("1+3000000", "ort:gpu_mem_limit=2MiB", UINT64_MAX, "1?");
 }
 
-/* ---- cupy ----------------------------------------------------------------------------------- */
+/* ---- cupy -------------------------------------------------------------------------------- */
 
 TEST(cupy_asks_for_exact_sizes_and_splits_whatever_remains)
 {
@@ -147,7 +147,7 @@ TEST(a_cached_block_of_4_gib_is_handed_to_10_kib)
                "R0:4294967296 1>0:0+4294967296 1- R1:2097152 2>1:0+10240 X0");
 }
 
-/* ---- rmm ------------------------------------------------------------------------------------ */
+/* ---- rmm --------------------------------------------------------------------------------- */
 
 TEST(rmm_takes_half_of_the_device_first)
 {
@@ -192,7 +192,7 @@ TEST(rmm_merges_nothing_of_two_upstream_allocations)
                "R0:512 1>0:0+512 R1:512 2>1:0+512 1- 2- R2:1024 3>2:0+1024");
 }
 
-/* ---- rmm's arena and bins ------------------------------------------------------------------- */
+/* ---- rmm's arena and bins ---------------------------------------------------------------- */
 
 TEST(arenas_take_half_of_the_device_and_lend_superblocks_of_1_mib)
 {
@@ -218,8 +218,8 @@ TEST(arenas_hand_superblocks_back_when_one_fails)
 {
     must_place("1+1000@0 1- 2+4194304@1", "rmm_arena:arena_size=4MiB", UINT64_MAX,
                "R0:4194304 1>0:0+1024 1- 2>0:0+4194304");
-    must_place("1+1@0 2+1@1 3+1@2 1- 2- 3- 4+4194304@1", "rmm_arena:arena_size=4MiB", UINT64_MAX,
-               "R0:4194304 1>0:0+256 2>0:1048576+256 3>0:2097152+256 1- 2- 3- 4>0:0+4194304");
+    must_place("1+1@0 2+1@1 3+1@2 1- 2- 3- 4+4194304@1", "rmm_arena:arena_size=4MiB",
+               UINT64_MAX, "R0:4194304 1>0:0+256 2>0:1048576+256 3>0:2097152+256 1- 2- 3- 4>0:0+4194304");
     must_place("1+1000@0 2+4194304@1", "rmm_arena:arena_size=4MiB", UINT64_MAX,
                "R0:4194304 1>0:0+1024 2?");
 }
@@ -241,7 +241,7 @@ TEST(bins_are_queues_and_streams_take_from_each_other)
                "R0:131072 1>0:0+1024 1- 2>0:1024+1024 3>0:2048+1024");
 }
 
-/* ---- buddy, firstfit, bestfit, cudamallocasync ------------------------------------------------ */
+/* ---- buddy, firstfit, bestfit, cudamallocasync ------------------------------------------- */
 
 TEST(sizes_between_powers_of_two_take_the_next_one)
 {
@@ -309,7 +309,7 @@ TEST(the_drivers_pool_lets_streams_wait_for_each_other_or_not)
                40 * MR_MIB, "R0:33554432 1>0:0+33554432 1- R1:1024 2>1:0+1024");
 }
 
-/* ---- reports about PyTorch's ---------------------------------------------------------------- */
+/* ---- reports about PyTorch's ------------------------------------------------------------- */
 
 TEST(requests_of_270_mib_land_in_cached_blocks_of_530)
 {
@@ -342,7 +342,7 @@ TEST(max_split_size_makes_expandable_memory_useless_once_merged)
                "M0:104857600:20971520 4>0:104857600+20971520");
 }
 
-/* ---- all of them ---------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------------- */
 
 static uint32_t draw(uint64_t *state)
 {

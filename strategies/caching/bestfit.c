@@ -1,7 +1,7 @@
 /* bestfit -- the smallest free place that is large enough, of equal ones the lowest.
  *
- * A reference, no program's allocator: one range of addresses for all streams, mapped page by page
- * at its end and never given back.
+ * A reference, no program's allocator: one range of addresses for all streams, mapped page by
+ * page at its end and never given back.
  */
 #include "fit_arena.h"
 #include "strategy.h"

@@ -1,7 +1,7 @@
 /* bfc -- TensorFlow's allocator, best fit with coalescing; XLA and JAX use it too.
  *
- * Knows no streams: whatever is free is for everybody.  A chunk is handed out whole unless half of
- * it, or 128 MiB, would be left.
+ * Knows no streams: whatever is free is for everybody.  A chunk is handed out whole unless half
+ * of it, or 128 MiB, would be left.
  */
 #include "bfc_heap.h"
 #include "strategy.h"

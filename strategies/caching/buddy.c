@@ -15,7 +15,7 @@ typedef struct settings {
 } settings;
 
 static const mr_param params_table[] = {
-    MR_PARAM_SIZE(settings, segment, "32MiB", 512, 1e15, "asked from the device, a power of two"),
+    MR_PARAM_SIZE(settings, segment, "32MiB", 512, 1e15, "asked from the device, power of two"),
     MR_PARAM_SIZE(settings, least, "512", 1, 1e15, "the smallest block, a power of two"),
     {0},
 };

@@ -2,8 +2,8 @@
  *
  * What the driver does inside is not public.  Documented, and followed here: memory freed in a
  * stream serves that stream at once; others get it when the driver may make them wait
- * (reuse_allow_internal_dependencies), or after a synchronisation; then the pool also gives back
- * what it holds above its threshold.  A flush synchronises the device.  The other two reuse
+ * (reuse_allow_internal_dependencies), or after a synchronisation; then the pool also gives
+ * back what it holds above its threshold.  A flush synchronises the device.  The other two reuse
  * policies hang on events and on time that a recording does not tell.  Supposed: best fit,
  * splitting to 512 bytes, and growth in steps.
  */
@@ -63,7 +63,7 @@ static void insert(pool *p, uint32_t id, uint32_t list)
     chunks_bins_add(&p->chunks, bins, id);
 }
 
-/* ---- search ------------------------------------------------------------------------------- */
+/* ---- search ------------------------------------------------------------------------------ */
 
 static uint32_t take_from(pool *p, uint32_t list, uint64_t bytes)
 {
@@ -86,7 +86,7 @@ static uint32_t reuse(pool *p, uint32_t own, uint64_t bytes)
     return id;
 }
 
-/* ---- growth and synchronisation ----------------------------------------------------------- */
+/* ---- growth and synchronisation ---------------------------------------------------------- */
 
 static uint32_t grow(pool *p, mr_placer *placer, uint32_t own, uint64_t bytes)
 {
@@ -124,7 +124,7 @@ static void trim(pool *p, mr_placer *placer, uint64_t keep)
     }
 }
 
-/* ---- requests ----------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 static uint32_t serve(pool *p, mr_placer *placer, uint32_t own, uint64_t bytes)
 {

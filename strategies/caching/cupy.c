@@ -1,7 +1,7 @@
 /* cupy -- CuPy's memory pool: for each stream a set of chunks, best fit, exact sizes.
  *
- * The device is asked for exactly the rounded request, and whatever a chunk has beyond the request
- * is split off.  A segment goes back only when it is in one piece, by flush, or before the pool
+ * The device is asked for exactly the rounded request, and whatever a chunk has beyond the
+ * request is split off.  A segment goes back only when it is in one piece, by flush, or before the pool
  * refuses.  Of equally large chunks CuPy takes the one whose Python object lies lowest, which
  * nothing outside knows; here it is the chunk that lies lowest.
  */
@@ -40,7 +40,7 @@ static void remove_free(pool *p, uint32_t id)
     chunks_bins_remove(&p->chunks, p->arenas.at[p->chunks.all.at[id].stream], id);
 }
 
-/* ---- what the device is asked for --------------------------------------------------------- */
+/* ---- what the device is asked for -------------------------------------------------------- */
 
 static bool free_whole(pool *p, mr_placer *placer, chunks_bins *arena)
 {
@@ -75,7 +75,7 @@ static uint32_t take(pool *p, mr_placer *placer, uint64_t bytes, uint32_t stream
     return id;
 }
 
-/* ---- requests ----------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 static uint32_t reuse(pool *p, uint64_t bytes, uint32_t stream)
 {

@@ -1,7 +1,7 @@
 /* firstfit -- the lowest free place that is large enough.
  *
- * A reference, no program's allocator: one range of addresses for all streams, mapped page by page
- * at its end and never given back.
+ * A reference, no program's allocator: one range of addresses for all streams, mapped page by
+ * page at its end and never given back.
  */
 #include "fit_arena.h"
 #include "strategy.h"

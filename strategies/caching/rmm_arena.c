@@ -55,7 +55,7 @@ static bool is_empty(const arenas *a, uint32_t b)
     return a->chunks.all.at[head].free && chunks_whole(&a->chunks, head);
 }
 
-/* ---- superblocks -------------------------------------------------------------------------- */
+/* ---- superblocks ------------------------------------------------------------------------- */
 
 static uint32_t new_superblock(arenas *a, superblock b)
 {
@@ -140,7 +140,7 @@ static void hand_back(arenas *a)
         while (joinable(a, b) && joinable(a, a->blocks.at[b].next)) coalesce_superblock(a, b);
 }
 
-/* ---- requests ----------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 static uint32_t first_fit(arenas *a, uint32_t arena, uint64_t bytes)
 {

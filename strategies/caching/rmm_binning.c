@@ -1,7 +1,7 @@
 /* rmm_binning -- RMM's binning_memory_resource: small requests get blocks of fixed sizes.
  *
- * The smallest bin that is large enough serves a request, and larger ones go upstream.  A bin asks
- * upstream for 128 blocks at once; each stream has a queue of free ones, takes from its front,
+ * The smallest bin that is large enough serves a request, and larger ones go upstream.  A bin
+ * asks upstream for 128 blocks at once; each stream has a queue of free ones, takes from its front,
  * puts back at its end, and without any takes from another stream's.
  */
 #include "rmm_lists.h"
@@ -16,7 +16,7 @@ typedef struct settings {
 } settings;
 
 static const mr_param params_table[] = {
-    MR_PARAM_INT(settings, min_size_exponent, "18", 8, 40, "the smallest bin is 2 to the power"),
+    MR_PARAM_INT(settings, min_size_exponent, "18", 8, 40, "the smallest bin is 2 to this"),
     MR_PARAM_INT(settings, max_size_exponent, "22", 8, 40, "the largest bin"),
     MR_PARAM_CHOICE(settings, upstream, "pool|cuda", "pool",
                     "where bins and larger requests get memory from"),
@@ -43,7 +43,7 @@ typedef struct binning {
     queues bins[64]; /* by exponent */
 } binning;
 
-/* ---- queues ------------------------------------------------------------------------------- */
+/* ---- queues ------------------------------------------------------------------------------ */
 
 static void append(binning *b, uint32_t id, uint32_t stream)
 {
@@ -68,7 +68,7 @@ static uint32_t pop(binning *b, uint32_t bin, uint32_t stream)
     return id;
 }
 
-/* ---- requests ----------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 static uint32_t upstream(binning *b, mr_placer *placer, uint64_t bytes, uint32_t stream)
 {

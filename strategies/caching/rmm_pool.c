@@ -9,7 +9,7 @@ typedef struct settings {
 static const mr_param params_table[] = {
     MR_PARAM_SIZE(settings, initial_pool_size, "0", 0, 0,
                   "taken from the device at first; 0 for the percentage below"),
-    MR_PARAM_SIZE(settings, maximum_pool_size, "0", 0, 0, "it does not grow beyond; 0 for none"),
+    MR_PARAM_SIZE(settings, maximum_pool_size, "0", 0, 0, "it grows no further; 0 for none"),
     MR_PARAM_INT(settings, percent_of_free_device_memory, "50", 0, 100,
                  "taken at first unless a size is given, RMM's default is half; 0 for nothing"),
     {0},

@@ -1,7 +1,7 @@
 /* bfc_heap -- search, growth, release.
  *
- * The original keeps 21 bins, 256 bytes and its doublings; in each, chunks by size, then address;
- * and searches them upwards.  As every chunk of a bin is smaller than those of the next, this is
+ * The original keeps 21 bins, 256 bytes and its doublings, in each chunks by size, then address,
+ * and searches them upwards.  As all chunks of a bin are smaller than those of the next, this is
  * one order by size, then address, of all regions and streams.
  */
 #include "bfc_heap.h"
@@ -29,9 +29,9 @@ static uint32_t find(heap *h, uint64_t bytes)
     return id;
 }
 
-/* ---- growth ------------------------------------------------------------------------------- */
+/* ---- growth ------------------------------------------------------------------------------ */
 
-/* The factor is a float there, and so is the product; what does not shrink by it is given up. */
+/* The factor is a float there, so is the product; what does not shrink by it is given up. */
 static uint64_t nine_tenths(uint64_t bytes)
 {
     const uint64_t part = (uint64_t)((float)bytes * 0.9f);
@@ -82,7 +82,7 @@ static bool extend(heap *h, mr_placer *placer, uint64_t bytes)
     return true;
 }
 
-/* ---- release ------------------------------------------------------------------------------ */
+/* ---- release ----------------------------------------------------------------------------- */
 
 static bool is_free(const heap *h, uint32_t region)
 {
@@ -123,7 +123,7 @@ static bool collect(heap *h, mr_placer *placer, uint64_t bytes)
     return true;
 }
 
-/* ---- requests ----------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 static bool heap_alloc(void *self, mr_placer *placer, const mr_request *request, mr_block *out)
 {

@@ -1,5 +1,5 @@
-/* bfc_heap -- best fit with coalescing over regions that double: TensorFlow's allocator, and what
- * ONNX Runtime made of it. */
+/* bfc_heap -- best fit with coalescing over regions that double: TensorFlow's allocator, and
+ * what ONNX Runtime made of it. */
 #ifndef BFC_HEAP_H
 #define BFC_HEAP_H
 

@@ -1,9 +1,9 @@
-/* chunks -- segments cut into chunks, and sets of free ones: what caching allocators are made of.
+/* chunks -- segments cut into chunks, and sets of free ones: parts of caching allocators.
  *
  *     segment   [ chunk 4 | chunk 9, free | chunk 2 ]      prev and next: who touches whom
  *
  * The low end of a chunk that is split, and of two that are joined, keeps its number; so the
- * first chunk of a segment is the same for ever.  Sets are treaps whose links lie in the chunks.
+ * first chunk of a segment is the same for ever.  Sets are treaps, linked through the chunks.
  */
 #ifndef CHUNKS_H
 #define CHUNKS_H
@@ -51,8 +51,8 @@ void chunks_tree_remove(chunks *c, chunks_tree *tree, uint32_t id);
 /* By address: the lowest that has room.  By size: the smallest, of equal ones the lowest. */
 uint32_t chunks_tree_find(const chunks *c, const chunks_tree *tree, uint64_t bytes);
 
-/* In a tree by address: `id`, which lies between the neighbours of `old` in the tree, takes its place;
- * and a chunk in use is added, joined with its neighbours that are free: returns what it is now. */
+/* In a tree by address: `id`, which lies between the neighbours of `old` in it, takes its place;
+ * and a chunk in use is added, joined with its free neighbours: returns what it is now. */
 void chunks_tree_replace(chunks *c, chunks_tree *tree, uint32_t old, uint32_t id);
 uint32_t chunks_tree_free(chunks *c, chunks_tree *tree, uint32_t id);
 
@@ -70,6 +70,7 @@ chunks_bins *chunks_bins_new(mr_ctx *ctx);
 void chunks_bins_add(chunks *c, chunks_bins *bins, uint32_t id);
 void chunks_bins_remove(chunks *c, chunks_bins *bins, uint32_t id);
 uint32_t chunks_bins_find(const chunks *c, const chunks_bins *bins, uint64_t bytes);
-void chunks_bins_list(const chunks *c, const chunks_bins *bins, chunks_list *out); /* ascending */
+/* Appends them, the smallest first. */
+void chunks_bins_list(const chunks *c, const chunks_bins *bins, chunks_list *out);
 
 #endif

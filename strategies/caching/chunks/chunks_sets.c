@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* ---- trees: root 0 is none, else the number of the chunk + 1 ----------------------------------- */
+/* ---- trees: root 0 is none, else the number of the chunk + 1 ----------------------------- */
 
 static chunk *get(const chunks *c, uint32_t link)
 {
@@ -95,7 +95,7 @@ void chunks_tree_remove(chunks *c, chunks_tree *tree, uint32_t id)
     c->all.at[id].free = false;
 }
 
-/* ---- by address: a free chunk that grows, or gives way to another, keeps its place ------------- */
+/* ---- by address: a free chunk that grows, or gives way to another, keeps its place ------- */
 
 void chunks_tree_replace(chunks *c, chunks_tree *tree, uint32_t old, uint32_t id)
 {
@@ -194,7 +194,7 @@ static void list(const chunks *c, uint32_t link, chunks_list *out)
     list(c, get(c, link)->right, out);
 }
 
-/* ---- bins --------------------------------------------------------------------------------------- */
+/* ---- bins -------------------------------------------------------------------------------- */
 
 /* The exponent of the binary representation of a double, and the first bits after it: the size
  * of numbers on a scale that is as fine everywhere. */

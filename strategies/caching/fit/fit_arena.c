@@ -45,7 +45,7 @@ static uint32_t find(arena *a, uint64_t bytes)
     return id;
 }
 
-/* ---- growth ------------------------------------------------------------------------------- */
+/* ---- growth ------------------------------------------------------------------------------ */
 
 static bool begin(arena *a, mr_placer *placer)
 {
@@ -78,7 +78,7 @@ static bool extend(arena *a, mr_placer *placer, uint64_t bytes)
     return true;
 }
 
-/* ---- requests ----------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 static bool arena_alloc(void *self, mr_placer *placer, const mr_request *request, mr_block *out)
 {

@@ -1,4 +1,4 @@
-/* fit_arena -- one range of addresses that grows at its end: first fit and best fit by the book. */
+/* fit_arena -- one range of addresses that grows at its end: first and best fit. */
 #ifndef FIT_ARENA_H
 #define FIT_ARENA_H
 

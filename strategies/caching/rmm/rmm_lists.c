@@ -48,7 +48,7 @@ void rmm_lists_free(rmm_lists *pool, uint32_t id)
     insert(pool, id, pool->chunks.all.at[id].stream);
 }
 
-/* ---- search ------------------------------------------------------------------------------- */
+/* ---- search ------------------------------------------------------------------------------ */
 
 /* Best fit in the list of `from`, where the rest stays. */
 static uint32_t take_from(rmm_lists *pool, uint64_t bytes, uint32_t from)
@@ -93,7 +93,7 @@ static uint32_t merge_lists(rmm_lists *pool, uint64_t bytes, uint32_t stream)
     return MR_NONE;
 }
 
-/* ---- growth ------------------------------------------------------------------------------- */
+/* ---- growth ------------------------------------------------------------------------------ */
 
 /* Asks upstream for `bytes`, then for half of that again and again, down to `least`. */
 static uint32_t expand(rmm_lists *pool, mr_placer *placer, uint64_t bytes, uint64_t least,

@@ -1,4 +1,4 @@
-/* rmm_lists -- RMM's pool: free lists of streams, which take from each other before it grows. */
+/* rmm_lists -- RMM's pool: free lists of streams, which share before it grows. */
 #ifndef RMM_LISTS_H
 #define RMM_LISTS_H
 
@@ -18,7 +18,7 @@ typedef struct rmm_lists {
 uint64_t rmm_percent(const mr_placer *placer, uint64_t percent);
 
 rmm_lists rmm_lists_make(mr_ctx *ctx, uint64_t initial, uint64_t maximum);
-/* `bytes` is a multiple of RMM_UNIT.  MR_NONE when nothing has room and the pool cannot grow. */
+/* `bytes` is a multiple of RMM_UNIT.  MR_NONE when there is no room and it cannot grow. */
 uint32_t rmm_lists_alloc(rmm_lists *pool, mr_placer *placer, uint64_t bytes, uint32_t stream);
 void rmm_lists_free(rmm_lists *pool, uint32_t id); /* to the list of the chunk's stream */
 
