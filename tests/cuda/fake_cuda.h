@@ -1,8 +1,8 @@
 /* fake_cuda.h -- a CUDA driver that holds host memory: what its parts share, and what tests ask.
  *
  * It is built as libcuda.so.1 and keeps books as a driver does.  Work given to a stream waits
- * until somebody waits for it, and streams are then run in the least convenient order that is
- * allowed: what lacks an event between streams finds wrong bytes.  Wrong use is written down as
+ * until somebody waits for it, and streams are then run one after the other: what lacks an event
+ * between streams finds wrong bytes.  Wrong use is written down as
  * a violation and answered with an error.
  *
  * From the environment, or by the functions below:
@@ -13,6 +13,7 @@
  *     FAKE_CUDA_FAIL      the number of the call that fails, counted from 1; 0: none
  *     FAKE_CUDA_ERROR     the error that it gives, 2
  *     FAKE_CUDA_START     the error that cuInit gives, 0
+ *     FAKE_CUDA_ORDER     0: the newest stream runs first; 1: the oldest
  *     FAKE_CUDA_CORRUPT   the number of the launch after which a byte is changed; 0: none
  * At the end of the program, what was not given back and every violation is told and the exit
  * code is 86.
@@ -25,7 +26,7 @@
 enum { FAKE_CUDA_WRONG = 86, FAKE_CUDA_ILLEGAL = 700, FAKE_CUDA_NOT_FOUND = 500 };
 
 typedef struct fake_settings {
-    uint64_t memory, context, devices, version, fail, error, start, corrupt;
+    uint64_t memory, context, devices, version, fail, error, start, order, corrupt;
 } fake_settings;
 
 /* ---- for tests ----------------------------------------------------------------------------- */

@@ -50,6 +50,7 @@ fake_settings *fake_cuda_settings(void)
         .fail = setting("FAKE_CUDA_FAIL", 0),
         .error = setting("FAKE_CUDA_ERROR", MR_CUDA_NO_MEMORY),
         .start = setting("FAKE_CUDA_START", 0),
+        .order = setting("FAKE_CUDA_ORDER", 0),
         .corrupt = setting("FAKE_CUDA_CORRUPT", 0),
     };
     atexit(tell_at_the_end);

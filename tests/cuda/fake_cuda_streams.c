@@ -1,7 +1,7 @@
 /* streams -- work that waits in line, events between the lines, copies and launches.
  *
  * Nothing runs before somebody waits for it.  What one stream has to wait for in another runs
- * first; beyond that the newest stream runs first and the oldest last.
+ * first; beyond that the newest stream runs first, or the oldest, as the settings say.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -95,9 +95,17 @@ static void run_until(struct mr_cuda_stream *stream, uint64_t until)
     }
 }
 
+static void run_from(struct mr_cuda_stream *stream, bool oldest_first)
+{
+    if (!stream) return;
+    if (oldest_first) run_from(stream->next, oldest_first);
+    run_until(stream, stream->issued);
+    if (!oldest_first) run_from(stream->next, oldest_first);
+}
+
 void fake_finish_all(void)
 {
-    for (struct mr_cuda_stream *s = lines.streams; s; s = s->next) run_until(s, s->issued);
+    run_from(lines.streams, fake_cuda_settings()->order != 0);
 }
 
 static struct mr_cuda_stream *known(struct mr_cuda_stream *stream)
