@@ -82,7 +82,7 @@ static void go(void *self, uint32_t number)
     way *w = &p->ways[number];
     if (!w->seeker) begin(p, number);
     for (uint64_t left = p->steps; left && w->verdict == PLAN_OPEN;) {
-        if (atomic_load(&p->winner) < number || (p->until && plan_now() > p->until)) return;
+        if (atomic_load(&p->winner) < number || (p->until > 0 && plan_now() > p->until)) return;
         const uint64_t steps = left < STEPS ? left : STEPS;
         w->verdict = plan_seek(w->seeker, steps);
         left -= steps;
