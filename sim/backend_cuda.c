@@ -92,20 +92,16 @@ static mr_status begin(mr_cuda *c, mr_ctx *ctx)
 /* Everything is tried, whatever fails before it. */
 static mr_status give_back(mr_cuda *c, mr_ctx *ctx)
 {
-    mr_status status = MR_OK;
-    if (c->context) {
-        status = mr_cuda_first(ctx, status, c, c->driver.wait(), "finish its work");
-        const mr_status given = mr_cuda_give_all(c, ctx);
-        if (!status) status = given;
-        const mr_status closed = mr_cuda_lanes_close(c, ctx);
-        if (!status) status = closed;
-        if (c->module)
-            status = mr_cuda_first(ctx, status, c, c->driver.unload(c->module),
-                                   "let the kernels go");
-        status = mr_cuda_first(ctx, status, c, c->driver.let_go(c->gpu), "let its context go");
-    }
-    mr_cuda_driver_close(&c->driver);
-    return status;
+    if (!c->context) return MR_OK;
+    mr_status status = mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work");
+    const mr_status given = mr_cuda_give_all(c, ctx);
+    if (!status) status = given;
+    const mr_status closed = mr_cuda_lanes_close(c, ctx);
+    if (!status) status = closed;
+    if (c->module)
+        status = mr_cuda_first(ctx, status, c, c->driver.unload(c->module),
+                               "let the kernels go");
+    return mr_cuda_first(ctx, status, c, c->driver.let_go(c->gpu), "let its context go");
 }
 
 static mr_status open(mr_ctx *ctx, const mr_assignment *assignment, void **self)

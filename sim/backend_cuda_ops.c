@@ -38,19 +38,41 @@ static mr_status load(mr_cuda *c, mr_ctx *ctx)
     return mr_cuda_check(ctx, &c->driver, result, "load the kernels");
 }
 
+static mr_status launch_one(mr_cuda *c, mr_ctx *ctx, mr_cuda_function *kernel, uint32_t lane,
+                            void **arguments)
+{
+    return mr_cuda_check(ctx, &c->driver,
+                         c->driver.launch(kernel, 1, 1, 1, 1, 1, 1, 0, c->lane[lane].stream,
+                                          arguments, NULL),
+                         "launch a kernel");
+}
+
+/* Twice: the first time the device's clock may still be low. */
 static mr_status measure_clock(mr_cuda *c, mr_ctx *ctx)
 {
     uint64_t cycles = SPIN, ns = 0;
     void *arguments[] = {&c->report, &cycles};
-    MR_TRY(mr_cuda_check(ctx, &c->driver,
-                         c->driver.launch(c->clock, 1, 1, 1, 1, 1, 1, 0, c->lane[0].stream,
-                                          arguments, NULL),
-                         "launch a kernel"));
+    for (int i = 0; i < 2; i++) MR_TRY(launch_one(c, ctx, c->clock, 0, arguments));
     MR_TRY(mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work"));
     MR_TRY(mr_cuda_check(ctx, &c->driver, c->driver.fetch(&ns, c->report, sizeof ns),
                          "copy a number"));
     c->cycles_per_ns = ns ? (double)cycles / (double)ns : 1;
     return MR_OK;
+}
+
+/* A driver may load a kernel when it is first launched: the memory for it is not the replay's. */
+static mr_status launch_first(mr_cuda *c, mr_ctx *ctx)
+{
+    uint64_t cycles = 0;
+    void *arguments[] = {&cycles};
+    mr_job job = {0};
+    const mr_span span = {
+        .at = c->report, .bytes = sizeof(mr_report), .mode = MR_SPAN_READ, .stride = 1};
+    MR_TRY(mr_cuda_add(c, ctx, 0, &job, &span));
+    MR_TRY(mr_cuda_launch(c, ctx, 0, &job));
+    MR_TRY(launch_one(c, ctx, c->spin, 0, arguments));
+    if (c->manner.compute == MR_COMPUTE_FULL) MR_TRY(measure_clock(c, ctx));
+    return mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work");
 }
 
 mr_status mr_cuda_kernels_open(mr_cuda *c, mr_ctx *ctx)
@@ -66,8 +88,9 @@ mr_status mr_cuda_kernels_open(mr_cuda *c, mr_ctx *ctx)
     MR_TRY(mr_cuda_check(ctx, d, result, "give memory for a report"));
     c->mark = MR_NEW_N(ctx, uint32_t, c->trace->storages.n);
     c->first_value = MR_NEW_N(ctx, uint32_t, c->trace->ops.n);
-    if (c->manner.compute == MR_COMPUTE_FULL) MR_TRY(measure_clock(c, ctx));
-    return mr_cuda_check(ctx, d, d->set(c->report, 0, sizeof(mr_report)), "clear a report");
+    MR_TRY(launch_first(c, ctx));
+    MR_TRY(mr_cuda_check(ctx, d, d->set(c->report, 0, sizeof(mr_report)), "clear a report"));
+    return mr_cuda_check(ctx, d, d->wait(), "finish its work"); /* no stream waits for that */
 }
 
 /* As many blocks as keep the device busy, however many spans share it. */
@@ -121,10 +144,12 @@ static bool met_first(run *r, uint32_t storage, uint32_t list)
     return true;
 }
 
+/* From the last whole word before it, as nobody looks at what is written: words are faster. */
 static mr_span part_of(const mr_cuda *c, const mr_tensor *t, uint32_t mode)
 {
-    return (mr_span){.at = mr_cuda_where(c, t->storage) + t->offset,
-                     .bytes = t->bytes,
+    const uint64_t before = t->offset % MR_WORD;
+    return (mr_span){.at = mr_cuda_where(c, t->storage) + t->offset - before,
+                     .bytes = t->bytes ? t->bytes + before : 0,
                      .mode = mode,
                      .stride = 1};
 }
@@ -217,10 +242,7 @@ static mr_status spin(run *r, uint64_t ns)
     mr_cuda *c = r->c;
     uint64_t cycles = (uint64_t)((double)ns * c->cycles_per_ns);
     void *arguments[] = {&cycles};
-    return mr_cuda_check(r->ctx, &c->driver,
-                         c->driver.launch(c->spin, 1, 1, 1, 1, 1, 1, 0,
-                                          c->lane[r->lane].stream, arguments, NULL),
-                         "launch a kernel");
+    return launch_one(c, r->ctx, c->spin, r->lane, arguments);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------------- */

@@ -62,6 +62,7 @@ static mr_status start(mr_ctx *ctx, mr_cuda_driver *driver)
     return MR_OK;
 }
 
+/* It is never unloaded: a driver has threads of its own, and is the same for all who open it. */
 mr_status mr_cuda_driver_open(mr_ctx *ctx, mr_cuda_driver *driver)
 {
     *driver = (mr_cuda_driver){.library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL)};
@@ -69,16 +70,8 @@ mr_status mr_cuda_driver_open(mr_ctx *ctx, mr_cuda_driver *driver)
         return mr_fail(ctx, MR_EDEVICE,
                        "there is no CUDA driver on this machine: %s (the model needs none)",
                        dlerror());
-    mr_status status = find_calls(ctx, driver);
-    if (!status) status = start(ctx, driver);
-    if (status) mr_cuda_driver_close(driver);
-    return status;
-}
-
-void mr_cuda_driver_close(mr_cuda_driver *driver)
-{
-    if (driver->library) dlclose(driver->library);
-    driver->library = NULL;
+    MR_TRY(find_calls(ctx, driver));
+    return start(ctx, driver);
 }
 
 mr_status mr_cuda_check(mr_ctx *ctx, const mr_cuda_driver *driver, mr_cuda_result result,

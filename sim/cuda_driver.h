@@ -126,7 +126,6 @@ typedef struct mr_cuda_driver {
 
 /* Finds the driver and starts it.  MR_EDEVICE when there is none, or none that can be used. */
 mr_status mr_cuda_driver_open(mr_ctx *ctx, mr_cuda_driver *driver);
-void mr_cuda_driver_close(mr_cuda_driver *driver);
 
 /* MR_EDEVICE: "the device would not WHAT: out of memory (CUDA error 2)"; MR_OK for success. */
 mr_status mr_cuda_check(mr_ctx *ctx, const mr_cuda_driver *driver, mr_cuda_result result,

@@ -28,7 +28,6 @@ static void end(machine *m, const char *violation)
 {
     CHECK_HAS(fake_cuda_violation(), violation);
     if (!*violation) CHECK_STR(fake_cuda_violation(), "");
-    mr_cuda_driver_close(&m->d);
     mr_ctx_clear(&m->ctx);
     fake_cuda_reset();
 }
