@@ -203,15 +203,15 @@ static mr_status put_away(bench *b, mr_status status)
     return status;
 }
 
-/* The context is what is taken before this program has taken anything: other processes count in
- * it, so there should be none. */
+/* The context is what is taken before this program has taken more than a page for reports: other
+ * processes count in it, so there should be none. */
 static mr_status describe(const bench *b, mr_device *out)
 {
     size_t free = 0, total = 0;
     MR_TRY(check(b, b->c->driver.info(&free, &total), "say how full it is"));
     out->description = mr_strdup(b->ctx, b->c->name);
     out->memory = total;
-    out->context = total - free;
+    out->context = total - free - b->c->granularity;
     out->granularity = b->c->granularity;
     out->processors = (uint64_t)b->c->processors;
     return MR_OK;

@@ -124,8 +124,9 @@ static int by_size(const void *a, const void *b)
 static uint64_t median(uint64_t *taken, uint32_t n)
 {
     const uint32_t first = n > 1;
+    if (!n) return 0;
     qsort(taken + first, n - first, sizeof *taken, by_size);
-    return n ? taken[first + (n - first) / 2] : 0;
+    return taken[first + (n - first) / 2];
 }
 
 static void tell_measured(const mr_placement *placement, const mr_device *device,

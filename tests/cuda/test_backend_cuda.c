@@ -190,4 +190,48 @@ TEST(who_interrupts_gets_everything_given_back)
     says("stopped at command 0", &interrupted);
 }
 
+/* ---- calibration -------------------------------------------------------------------------------- */
+
+static mr_status calibrate(uint64_t fail, mr_device *out)
+{
+    mr_ctx ctx = {0};
+    const mr_manner manner = {.compute = MR_COMPUTE_TOUCH, .kernels = kernels};
+    fake_cuda_reset();
+    fake_cuda_settings()->memory = MR_GIB;
+    fake_cuda_settings()->fail = fail;
+    *out = (mr_device){.fp32 = 7};
+    const mr_status status = mr_cuda_calibrate(&ctx, &manner, out);
+    out->description = NULL; /* gone with the context */
+    CHECK_STR(fake_cuda_violation(), "");
+    CHECK_EQ(fake_cuda_leaks(), 0);
+    if (status) CHECK(strlen(ctx.failure.text) > 20);
+    fake_cuda_settings()->fail = 0;
+    fake_cuda_settings()->memory = 80 * MR_GIB;
+    mr_ctx_clear(&ctx);
+    return status;
+}
+
+TEST(calibration_tells_what_a_device_has_and_leaves_the_rest)
+{
+    mr_device measured;
+    CHECK(calibrate(0, &measured) == MR_OK);
+    CHECK_EQ(measured.memory, MR_GIB);
+    CHECK_EQ(measured.context, CONTEXT);
+    CHECK_EQ(measured.granularity, 2 * MR_MIB);
+    CHECK_EQ(measured.fp32, 7);
+    CHECK(measured.bandwidth && measured.link);
+}
+
+/* All calls up to the launches, of which there are thousands, and some of these. */
+TEST(whatever_call_of_a_calibration_fails_nothing_is_left_behind)
+{
+    mr_device measured;
+    CHECK(calibrate(0, &measured) == MR_OK);
+    const uint64_t calls = fake_cuda_calls();
+    for (uint64_t n = 1; n <= calls; n += n < 250 ? 1 : 1499)
+        CHECK(calibrate(n, &measured) == MR_EDEVICE);
+    for (uint64_t n = calls - 10; n <= calls; n++)
+        CHECK(calibrate(n, &measured) == MR_EDEVICE);
+}
+
 TEST_MAIN()

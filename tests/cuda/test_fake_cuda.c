@@ -170,6 +170,7 @@ static uint32_t last_of_two(bool waits)
     fill(&m, kernel, streams[1], at, 2);
     CHECK(m.d.wait() == 0);
     CHECK(m.d.fetch(&word, at, sizeof word) == 0);
+    CHECK(m.d.end_event(event) == 0 && m.d.unload(module) == 0);
     end(&m, "");
     return (uint32_t)word;
 }
@@ -195,6 +196,7 @@ TEST(work_on_memory_that_is_gone_is_illegal_and_stays_so)
     fill(&m, kernel, stream, at, 1);
     CHECK_EQ(m.d.wait(), FAKE_CUDA_ILLEGAL);
     CHECK_EQ(m.d.wait(), FAKE_CUDA_ILLEGAL);
+    CHECK(m.d.unload(module) == 0);
     end(&m, "may not be touched");
 }
 
