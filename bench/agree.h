@@ -29,13 +29,14 @@ uint32_t mr_count_deeds(const mr_history *history, mr_cmd_kind first, mr_cmd_kin
 
 /* Three things are not in a recording, and show directly before a request:
  *
- *   - a deferred free completed because the allocator looked for it before it searched, or because
- *     it waited for the device when the search had failed;
+ *   - a deferred free completed because the allocator looked for it before it searched, or
+ *     because it waited for the device when the search had failed;
  *   - memory was given back because the program asked for it (empty_cache), or because the
  *     allocator wanted to serve the request;
  *   - the request was for a private pool whose segments are gone at the end (a CUDA graph).
  *
- * A reader settles for one reading; mr_reread tries the others at one request, one after the other. */
+ * A reader settles for one reading; mr_reread tries the others at one request, one
+ * after the other. */
 typedef struct mr_reading {
     uint32_t put_off;     /* deferred frees before the request that complete while it waits */
     bool flush, no_flush; /* the program did, or did not, give memory back before the request */

@@ -6,8 +6,8 @@
 
 /* ---- reading either side ----------------------------------------------------------------- */
 
-/* Taking or leaving a range of addresses is no memory operation; running an op, and asking for a
- * free that takes effect later, are the program's doing. */
+/* Taking or leaving a range of addresses is no memory operation; running an op, and asking for
+ * a free that takes effect later, are the program's doing. */
 static bool is_deed(const mr_cmd *cmd, const mr_segment *segments)
 {
     if (cmd->kind == MR_EXEC || cmd->kind == MR_DEFER) return false;
@@ -58,7 +58,7 @@ static mr_deeds deeds_of(mr_ctx *ctx, const mr_trace *trace, const mr_cmds *cmds
     return out;
 }
 
-/* ---- comparing ----------------------------------------------------------------------------- */
+/* ---- comparing --------------------------------------------------------------------------- */
 
 static bool same(const mr_deed *recorded, const mr_deed *predicted)
 {
@@ -122,7 +122,7 @@ uint32_t mr_count_deeds(const mr_history *history, mr_cmd_kind first, mr_cmd_kin
     return n;
 }
 
-/* ---- other readings ------------------------------------------------------------------------- */
+/* ---- other readings ---------------------------------------------------------------------- */
 
 /* What stands directly before a request, and is open to more than one reading. */
 typedef struct before {

@@ -80,7 +80,8 @@ bool mr_scene_is_idle(const mr_trace *trace, uint32_t cuda_device)
 {
     for (uint32_t s = 0; s < trace->storages.n; s++) {
         const mr_storage *storage = &trace->storages.at[s];
-        if (storage->device == cuda_device && !(storage->before && storage->after)) return false;
+        if (storage->device == cuda_device && !(storage->before && storage->after))
+            return false;
     }
     return true;
 }
@@ -120,7 +121,8 @@ mr_tf32 mr_tf32_named(const char *word)
 static mr_status choose_device(mr_ctx *ctx, const mr_args *args, mr_scene *scene)
 {
     scene->device_assumed = !args->device;
-    MR_TRY(mr_device_find(ctx, args->device ? args->device : MR_ASSUMED_DEVICE, &scene->device));
+    MR_TRY(
+        mr_device_find(ctx, args->device ? args->device : MR_ASSUMED_DEVICE, &scene->device));
     scene->device.use_tf32 = mr_tf32_named(args->tf32);
     scene->capacity = args->capacity ? args->capacity
                       : args->device ? mr_device_capacity(&scene->device)

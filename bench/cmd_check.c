@@ -135,7 +135,8 @@ static const char *count(const check *c, mr_cmd_kind first, mr_cmd_kind last, co
 static void put_reading(const check *c, uint32_t n, const char *one, const char *many)
 {
     if (n)
-        mr_sink_print(c->sink, "device %" PRIu32 ": taken so, as the recording does not say: %s\n",
+        mr_sink_print(c->sink,
+                      "device %" PRIu32 ": taken so, as the recording does not say: %s\n",
                       c->history->device, mr_show_count(c->ctx, n, one, many));
 }
 
@@ -270,7 +271,8 @@ static mr_status check_placement(check *c, mr_question *question, bool *exact)
     return MR_OK;
 }
 
-/* Would reservations that cover `bytes`, in whole pages, hold all that was seen to be mapped? */
+/* Would reservations that cover `bytes`, in whole pages, hold all that was seen
+ * to be mapped? */
 static bool holds_all(const mr_history *history, uint64_t bytes)
 {
     for (uint32_t i = 0; i < history->start.n + history->cmds.n; i++) {

@@ -223,8 +223,8 @@ const mr_command mr_command_plot = {
         "Every figure comes as SVG and PNG with the data it shows as CSV beside it; gnuplot\n"
         "draws.  Without SPEC: the allocator as recorded and the same with expandable "
         "segments.\n"
-        "FILE may be the cells that a sweep wrote: then memory against time, bars, and maps of\n"
-        "all combinations.",
+        "FILE may be the cells that a sweep wrote: then memory against time, bars, and maps "
+        "of\nall combinations.",
     .options = options,
     .words_min = 1,
     .words_max = UINT32_MAX,

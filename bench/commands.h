@@ -169,7 +169,7 @@ typedef struct mr_scene {
     mr_device device;       /* given, or the one assumed */
     bool device_assumed;    /* nobody named it: only context and costs come from it */
     uint64_t capacity;      /* UINT64_MAX: no limit */
-    const uint32_t *cuda_devices; /* of the recording: the one asked for, or all but idle ones */
+    const uint32_t *cuda_devices; /* of the recording: the one asked for, or all not idle */
     uint32_t cuda_device_count;
     uint32_t iterations;
     bool as_recorded; /* begin with the state that the recorded allocator had */
@@ -188,8 +188,8 @@ mr_status mr_scene_specs(mr_ctx *ctx, const mr_args *args, uint32_t first, mr_wo
 /* Releases 2.x of PyTorch that may have made the recording; false when it says nothing. */
 bool mr_scene_releases(const mr_trace *trace, unsigned *oldest, unsigned *newest);
 const char *mr_scene_with_release(mr_ctx *ctx, const char *spec, unsigned minor);
-/* pytorch with the allocator settings that the recording was made with: of no release, and of the
- * newest that may have made it. */
+/* pytorch with the allocator settings that the recording was made with: of no release, and of
+ * the newest that may have made it. */
 const char *mr_scene_conf_spec(mr_ctx *ctx, const mr_trace *trace);
 const char *mr_scene_recorded_spec(mr_ctx *ctx, const mr_trace *trace);
 /* pytorch of the same release with one option instead; NULL for none. */

@@ -49,8 +49,8 @@ void mr_report_measured_json(const mr_cell *cell, mr_sink *sink);
 
 /* ---- how good predictions are ------------------------------------------------------------ */
 
-/* Published steps on a device that no figure of it was chosen by, and how far off the model's time
- * of them is, in percent. */
+/* Published steps on a device that no figure of it was chosen by, and how far off the model's
+ * time of them is, in percent. */
 typedef struct mr_checked {
     uint32_t n;
     double low, high;

@@ -1,14 +1,15 @@
 /* dtr_grid -- runs operator traces under budgets with the heuristics of the DTR paper.
  *
- *     dtr_grid [-d ignore|eager|banish] [-h HEURISTIC,...] [-r RATIO,...] [-t TRIES] [-a 1] TRACE...
+ *     dtr_grid [-d ignore|eager|banish] [-h HEURISTIC,...] [-r RATIO,...] [-t TRIES]
+ *              [-a 1] TRACE...
  *
- * A row for each run, with the columns of simrd's results: budgets are parts of the peak without a
- * budget, recomputing is limited to the time of the step, and a series ends at its first "out of
- * memory" (-a 1: it goes on).  Seconds are of processor time.
+ * A row for each run, with the columns of simrd's results: budgets are parts of the peak
+ * without a budget, recomputing is limited to the time of the step, and a series ends at its
+ * first "out of memory" (-a 1: it goes on).  Seconds are of processor time.
  *
- * With -t there are two more series: "best", the best of all heuristics and of so many variations,
- * and "bound", what no plan can beat: the time that must be computed again, and as the peak the
- * bytes that the step needs at least.
+ * With -t there are two more series: "best", the best of all heuristics and of so many
+ * variations, and "bound", what no plan can beat: the time that must be computed again, and as
+ * the peak the bytes that the step needs at least.
  */
 #include "dtr.h"
 #include "format.h"
@@ -62,9 +63,9 @@ static void print_row(const char *log, const char *plan, double ratio, uint64_t 
                       const dtr_report *r, double seconds)
 {
     static const char *const results[] = {"pass", "oom", "thrash"};
-    printf("%s,%s,%g,%" PRIu64 ",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.4f\n", log,
-           plan, ratio, budget, results[r->result], r->clock, r->remat, r->peak, r->evaluations,
-           seconds);
+    printf("%s,%s,%g,%" PRIu64 ",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.4f\n",
+           log, plan, ratio, budget, results[r->result], r->clock, r->remat, r->peak,
+           r->evaluations, seconds);
 }
 
 static dtr_result run(const dtr_program *program, const grid *g, const dtr_name *name,
@@ -92,7 +93,8 @@ static void run_best(const dtr_program *program, const grid *g, double ratio, co
     mr_ctx_clear(&ctx);
 }
 
-static void print_bound(const dtr_program *program, const grid *g, double ratio, const char *log)
+static void print_bound(const dtr_program *program, const grid *g, double ratio,
+                        const char *log)
 {
     const dtr_options options = options_of(program, g, ratio);
     mr_ctx ctx = {0};

@@ -73,8 +73,8 @@ typedef struct mr_state { /* one device of a recording at one moment */
     mr_ledger ledger;
 } mr_state;
 
-/* At most `top` rows; 0: as many as suit.  Modules are shown down to `depth`; 0: what fits in about
- * `page` rows. */
+/* At most `top` rows; 0: as many as suit.  Modules are shown down to `depth`; 0: what fits in
+ * about `page` rows. */
 typedef struct mr_extent {
     uint32_t top, depth, page;
 } mr_extent;

@@ -1,7 +1,7 @@
 /* plot.h -- figures: what they show of some answers, and who draws it.
  *
- * A figure is a table (DIR/NAME.csv) and one gnuplot file of plots/ that draws it.  Everything it
- * shows is in the table, which begins with a head of texts, see plots/style.gp.
+ * A figure is a table (DIR/NAME.csv) and one gnuplot file of plots/ that draws it.  Everything
+ * it shows is in the table, which begins with a head of texts, see plots/style.gp.
  */
 #ifndef MR_PLOT_H
 #define MR_PLOT_H
@@ -38,7 +38,7 @@ typedef struct mr_clock {
     bool by_time, timed; /* timed: the recording has a time for every event; else ops have */
     bool numbered;
     uint32_t event;    /* events that are over */
-    uint32_t recorded; /* the same in the recording: it has drops, and events of other devices */
+    uint32_t recorded; /* the same in the recording, with drops and events of other devices */
     uint32_t begin;    /* number of the last one that is over; a derived one's is its op's */
     uint64_t ns;
     double x;

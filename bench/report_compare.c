@@ -151,9 +151,11 @@ static void put_error(mr_ctx *ctx, const mr_scene *scene, mr_sink *sink)
         mr_sink_print(sink, "made of what the recording measured.\n");
     else if (!checked.n) mr_sink_print(sink, "modelled, unchecked on this device.\n");
     else
-        mr_sink_print(sink, "modelled; of %s published for this device the throughput is %+.0f "
-                            "to %+.0f %% off.\n",
-                      mr_show_count(ctx, checked.n, "step", "steps"), checked.low, checked.high);
+        mr_sink_print(sink,
+                      "modelled; of %s published for this device the throughput is %+.0f "
+                      "to %+.0f %% off.\n",
+                      mr_show_count(ctx, checked.n, "step", "steps"), checked.low,
+                      checked.high);
 }
 
 /* Likewise of peaks, as far as the program can tell its own error. */

@@ -1,7 +1,7 @@
 /* speed -- how many events a second: placing, refereeing and replaying a repeated recording.
  *
  *     memreuse_speed RECORDING [SPEC [EVENTS...]]    a row per number of events
- *     memreuse_speed --events RECORDING              the events as lines "a SLOT BYTES", "f SLOT 0"
+ *     memreuse_speed --events RECORDING              events as lines "a SLOT BYTES", "f SLOT 0"
  *
  * The second form feeds tests/oracle/rate, so that the real allocator is timed with the same
  * events; bench/speed.sh runs both side by side.  Rates are medians of five.
@@ -38,7 +38,8 @@ static double median(double *values, size_t n)
     return values[n / 2];
 }
 
-static const mr_device device = {.name = "speed", .memory = 1024 * MR_GIB, .granularity = 2 * MR_MIB};
+static const mr_device device = {
+    .name = "speed", .memory = 1024 * MR_GIB, .granularity = 2 * MR_MIB};
 
 typedef struct timing {
     double place, referee, replay;
@@ -58,7 +59,8 @@ static timing time_once(const mr_schedule *schedule, const mr_spec *spec)
     const double placed = now();
     if (!status) status = mr_placement_check(&ctx, &placement, UINT64_MAX, placer.granularity);
     const double checked = now();
-    if (!status) status = mr_replay(&ctx, &placement, &device, &mr_backend_model, NULL, &metrics);
+    if (!status)
+        status = mr_replay(&ctx, &placement, &device, &mr_backend_model, NULL, &metrics);
     t = (timing){placed - start, checked - placed, now() - checked};
     if (status) fprintf(stderr, "%s\n", ctx.failure.text), exit(1);
     mr_ctx_clear(&ctx);

@@ -14,7 +14,7 @@ uint64_t mr_cuda_clock(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* ---- the device --------------------------------------------------------------------------------- */
+/* ---- the device -------------------------------------------------------------------------- */
 
 static mr_status attribute(mr_cuda *c, mr_ctx *ctx, int which, int *out)
 {
@@ -44,7 +44,8 @@ static mr_status check_device(mr_cuda *c, mr_ctx *ctx)
     MR_TRY(attribute(c, ctx, MR_CUDA_HAS_MAPPING, &mapping));
     if (mode == PROHIBITED)
         return mr_fail(ctx, MR_EDEVICE,
-                       "%s takes no compute work (nvidia-smi -c DEFAULT changes that)", c->name);
+                       "%s takes no compute work (nvidia-smi -c DEFAULT changes that)",
+                       c->name);
     if (mapping) return MR_OK;
     return mr_fail(ctx, MR_EDEVICE,
                    "%s cannot map memory at chosen addresses, which expandable segments need",
@@ -75,7 +76,7 @@ static mr_status open_context(mr_cuda *c, mr_ctx *ctx)
     return MR_OK;
 }
 
-/* ---- beginning and end ------------------------------------------------------------------------------ */
+/* ---- beginning and end ------------------------------------------------------------------- */
 
 static mr_status begin(mr_cuda *c, mr_ctx *ctx)
 {

@@ -6,7 +6,7 @@
 #include "cuda_driver.h"
 #include "kernels.h"
 
-/* ---- memory: segments as the device has them ------------------------------------------------ */
+/* ---- memory: segments as the device has them --------------------------------------------- */
 
 typedef struct mr_cuda_page { /* a physical allocation, mapped */
     uint64_t offset, bytes;   /* of the segment */
@@ -21,7 +21,7 @@ typedef struct mr_cuda_segment {
     MR_VEC(mr_cuda_page) pages; /* in the order of offsets */
 } mr_cuda_segment;
 
-/* ---- lanes: streams of the recording, then the two directions of copies ---------------------- */
+/* ---- lanes: streams of the recording, then the two directions of copies ------------------ */
 
 enum { MR_CUDA_RING = 64 }; /* ends of ops that one can still wait for exactly */
 
@@ -48,7 +48,7 @@ typedef struct mr_cuda_left {
     uint64_t *touched;
 } mr_cuda_left;
 
-/* ---- values and where they are looked at ----------------------------------------------------- */
+/* ---- values and where they are looked at ------------------------------------------------- */
 
 typedef struct mr_cuda_value { /* made by an op in a storage */
     uint32_t storage, op;      /* MR_NONE: was there before */
@@ -84,8 +84,8 @@ typedef struct mr_cuda {
 
     MR_VEC(mr_cuda_value) values; /* value n is at n - 1 */
     MR_VEC(mr_cuda_site) sites;   /* since the report was last looked at; site n is at n - 1 */
-    uint32_t *first_value; /* by op: the value of its first output; the others, and those of what
-                              it changes, follow */
+    uint32_t *first_value; /* by op: the value of its first output; the others, and those of
+                            * what it changes, follow */
     uint32_t *mark, marks; /* by storage: the last list it was met in */
     struct {
         mr_block block; /* what was unbound just now, segment MR_NONE for nothing, */
@@ -144,7 +144,7 @@ mr_status mr_cuda_exec(void *self, mr_ctx *ctx, uint32_t op);
 mr_status mr_cuda_add(mr_cuda *c, mr_ctx *ctx, uint32_t lane, mr_job *job, const mr_span *span);
 mr_status mr_cuda_launch(mr_cuda *c, mr_ctx *ctx, uint32_t lane, mr_job *job);
 
-extern const unsigned char mr_kernels_image[]; /* of sim/kernels.cu; a build without nvcc: none */
+extern const unsigned char mr_kernels_image[]; /* of sim/kernels.cu; without nvcc: none */
 extern const unsigned long mr_kernels_image_size;
 
 uint64_t mr_cuda_clock(void); /* ns of the host */

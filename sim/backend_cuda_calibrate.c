@@ -46,7 +46,7 @@ static uint64_t whole(double x)
     return x > 0 ? (uint64_t)(x + 0.5) : 0;
 }
 
-/* ---- memory ------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------ */
 
 static mr_status time_take(const bench *b, uint64_t bytes, double *take, double *give)
 {
@@ -103,7 +103,7 @@ static mr_status measure_pages(const bench *b, mr_device *out)
     return mr_cuda_release(c, b->ctx, &range, 0);
 }
 
-/* ---- the device's own clock ---------------------------------------------------------------------- */
+/* ---- the device's own clock -------------------------------------------------------------- */
 
 typedef mr_cuda_result work(const bench *b, uint64_t bytes);
 
@@ -173,7 +173,7 @@ static mr_status measure_speeds(const bench *b, mr_device *out)
     return check(b, b->c->driver.wait(), "finish its work");
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------ */
+/* ---- all of it --------------------------------------------------------------------------- */
 
 static mr_status prepare(bench *b)
 {
@@ -203,8 +203,8 @@ static mr_status put_away(bench *b, mr_status status)
     return status;
 }
 
-/* The context is what is taken before this program has taken more than a page for reports: other
- * processes count in it, so there should be none. */
+/* The context is what is taken before this program has taken more than a page for reports:
+ * other processes count in it, so there should be none. */
 static mr_status describe(const bench *b, mr_device *out)
 {
     size_t free = 0, total = 0;

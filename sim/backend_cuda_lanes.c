@@ -8,7 +8,7 @@
 
 #include "backend_cuda.h"
 
-/* ---- beginning and end ------------------------------------------------------------------------ */
+/* ---- beginning and end ------------------------------------------------------------------- */
 
 uint32_t mr_cuda_lane_of(const mr_cuda *c, const mr_op *op)
 {
@@ -72,7 +72,7 @@ mr_status mr_cuda_lanes_close(mr_cuda *c, mr_ctx *ctx)
     return status;
 }
 
-/* ---- waiting --------------------------------------------------------------------------------------- */
+/* ---- waiting ----------------------------------------------------------------------------- */
 
 /* An op whose event has been used again since is waited for by a later one. */
 static mr_status wait_for(mr_cuda *c, mr_ctx *ctx, uint32_t lane, uint32_t other, uint64_t op)
@@ -124,7 +124,7 @@ mr_status mr_cuda_issued(mr_cuda *c, mr_ctx *ctx, uint32_t lane)
                          "record an event");
 }
 
-/* ---- places ------------------------------------------------------------------------------------------ */
+/* ---- places ------------------------------------------------------------------------------ */
 
 void mr_cuda_leave(mr_cuda *c, mr_ctx *ctx, uint32_t storage)
 {

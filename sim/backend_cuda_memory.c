@@ -7,7 +7,7 @@
 
 #include "backend_cuda.h"
 
-/* ---- the driver's part, timed ---------------------------------------------------------------- */
+/* ---- the driver's part, timed ------------------------------------------------------------ */
 
 static mr_cuda_property on_device(const mr_cuda *c)
 {
@@ -47,7 +47,7 @@ static void count(mr_cuda *c, uint64_t began)
     c->times.memory += mr_cuda_clock() - began;
 }
 
-/* ---- whole segments ------------------------------------------------------------------------------ */
+/* ---- whole segments ---------------------------------------------------------------------- */
 
 /* Room for the range of a recording that does not say how long it was: all of the device. */
 static uint64_t length(const mr_cuda *c, const mr_segment *segment)
@@ -121,7 +121,7 @@ mr_status mr_cuda_release(void *self, mr_ctx *ctx, const mr_segment *segment, ui
     return status;
 }
 
-/* ---- stretches of an expandable segment ---------------------------------------------------------- */
+/* ---- stretches of an expandable segment -------------------------------------------------- */
 
 static mr_status add_page(mr_cuda *c, mr_ctx *ctx, mr_cuda_segment *s, uint64_t offset,
                           uint64_t bytes)
@@ -132,7 +132,8 @@ static mr_status add_page(mr_cuda *c, mr_ctx *ctx, mr_cuda_segment *s, uint64_t 
     MR_TRY(refused(ctx, c, created, "give", bytes));
     uint32_t i = s->pages.n;
     MR_PUSH(ctx, &s->pages, page); /* known from now on: it is given back on every way out */
-    for (; i > 0 && s->pages.at[i - 1].offset > offset; i--) s->pages.at[i] = s->pages.at[i - 1];
+    for (; i > 0 && s->pages.at[i - 1].offset > offset; i--)
+        s->pages.at[i] = s->pages.at[i - 1];
     s->pages.at[i] = page;
     MR_TRY(refused(ctx, c, c->driver.map(s->at + offset, bytes, 0, page.handle, 0), "map",
                    bytes));
@@ -147,11 +148,12 @@ static mr_status check_stretch(mr_ctx *ctx, const mr_cuda *c, const mr_segment *
     if (page % c->granularity == 0 && stretch->offset % c->granularity == 0
         && stretch->bytes % page == 0)
         return MR_OK;
-    return mr_fail(ctx, MR_EUNSUPPORTED,
-                   "the device maps whole pages of %llu bytes, the placement maps %llu at offset"
-                   " %llu in pages of %llu",
-                   (unsigned long long)c->granularity, (unsigned long long)stretch->bytes,
-                   (unsigned long long)stretch->offset, (unsigned long long)page);
+    return mr_fail(
+        ctx, MR_EUNSUPPORTED,
+        "the device maps whole pages of %llu bytes, the placement maps %llu at offset"
+        " %llu in pages of %llu",
+        (unsigned long long)c->granularity, (unsigned long long)stretch->bytes,
+        (unsigned long long)stretch->offset, (unsigned long long)page);
 }
 
 mr_status mr_cuda_map(void *self, mr_ctx *ctx, const mr_segment *segment,
@@ -167,7 +169,8 @@ mr_status mr_cuda_map(void *self, mr_ctx *ctx, const mr_segment *segment,
         MR_TRY(add_page(c, ctx, s, stretch->offset + done, page));
         c->held += page;
     }
-    MR_TRY(refused(ctx, c, c->driver.access(s->at + stretch->offset, stretch->bytes, &access, 1),
+    MR_TRY(refused(ctx, c,
+                   c->driver.access(s->at + stretch->offset, stretch->bytes, &access, 1),
                    "open", stretch->bytes));
     count(c, began);
     return hold(c, ctx, 0);
@@ -200,7 +203,7 @@ mr_status mr_cuda_unmap(void *self, mr_ctx *ctx, const mr_segment *segment,
     return status;
 }
 
-/* ---- beginning and end ----------------------------------------------------------------------------- */
+/* ---- beginning and end ------------------------------------------------------------------- */
 
 mr_status mr_cuda_fill(mr_cuda *c, mr_ctx *ctx)
 {

@@ -10,7 +10,7 @@
 
 enum { MOST_SITES = 1 << 16, SPIN = 20000000 /* cycles: long against the clock's steps */ };
 
-/* ---- kernels ------------------------------------------------------------------------------------ */
+/* ---- kernels ----------------------------------------------------------------------------- */
 
 static mr_status find(mr_cuda *c, mr_ctx *ctx, const char *name, mr_cuda_function **out)
 {
@@ -31,10 +31,11 @@ static mr_status load(mr_cuda *c, mr_ctx *ctx)
     const mr_cuda_result result = c->driver.load(&c->module, image);
     if (result) c->module = NULL;
     if (result == MR_CUDA_NO_IMAGE || result == MR_CUDA_PTX_TOO_NEW)
-        return mr_fail(ctx, MR_EDEVICE,
-                       "the driver cannot run these kernels on %s: the driver is older than the"
-                       " CUDA Toolkit that they were built with, or the device older than Turing",
-                       c->name);
+        return mr_fail(
+            ctx, MR_EDEVICE,
+            "the driver cannot run these kernels on %s: the driver is older than the"
+            " CUDA Toolkit that they were built with, or the device older than Turing",
+            c->name);
     return mr_cuda_check(ctx, &c->driver, result, "load the kernels");
 }
 
@@ -60,7 +61,8 @@ static mr_status measure_clock(mr_cuda *c, mr_ctx *ctx)
     return MR_OK;
 }
 
-/* A driver may load a kernel when it is first launched: the memory for it is not the replay's. */
+/* A driver may load a kernel when it is first launched: the memory for it is
+ * not the replay's. */
 static mr_status launch_first(mr_cuda *c, mr_ctx *ctx)
 {
     uint64_t cycles = 0;
@@ -125,7 +127,7 @@ mr_status mr_cuda_add(mr_cuda *c, mr_ctx *ctx, uint32_t lane, mr_job *job, const
     return MR_OK;
 }
 
-/* ---- reading and writing -------------------------------------------------------------------------- */
+/* ---- reading and writing ----------------------------------------------------------------- */
 
 typedef struct run {
     mr_cuda *c;
@@ -245,7 +247,7 @@ static mr_status spin(run *r, uint64_t ns)
     return launch_one(c, r->ctx, c->spin, r->lane, arguments);
 }
 
-/* ---- copies ---------------------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------------------------ */
 
 /* The storage of a tensor that is not on the device lives on the host. */
 static mr_status host_of(mr_cuda *c, mr_ctx *ctx, uint32_t storage, void **out)
@@ -293,7 +295,7 @@ static mr_status copy_all(run *r)
     return MR_OK;
 }
 
-/* ---- one op ----------------------------------------------------------------------------------------- */
+/* ---- one op ------------------------------------------------------------------------------ */
 
 static bool is_copy(const mr_op *op)
 {

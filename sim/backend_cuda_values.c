@@ -7,7 +7,7 @@
  */
 #include "backend_cuda.h"
 
-/* ---- numbers ---------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------- */
 
 uint32_t mr_cuda_new_value(mr_cuda *c, mr_ctx *ctx, uint32_t storage, uint32_t op)
 {
@@ -35,7 +35,7 @@ mr_span mr_cuda_span(mr_cuda *c, mr_ctx *ctx, uint32_t storage, uint32_t mode, u
                      .site = c->sites.n};
 }
 
-/* ---- the report ------------------------------------------------------------------------------- */
+/* ---- the report -------------------------------------------------------------------------- */
 
 static const char *op_name(const mr_cuda *c, uint32_t op)
 {
@@ -88,7 +88,7 @@ mr_status mr_cuda_look(mr_cuda *c, mr_ctx *ctx)
     return MR_OK;
 }
 
-/* ---- storages come and go ----------------------------------------------------------------------- */
+/* ---- storages come and go ---------------------------------------------------------------- */
 
 static mr_status alone(mr_cuda *c, mr_ctx *ctx, uint32_t storage, uint32_t mode)
 {

@@ -65,7 +65,8 @@ static uint64_t pages(const mr_segment *segment, uint64_t bytes)
     return segment->page ? (bytes + segment->page - 1) / segment->page : 1;
 }
 
-static mr_status map(void *self, mr_ctx *ctx, const mr_segment *segment, const mr_block *stretch)
+static mr_status map(void *self, mr_ctx *ctx, const mr_segment *segment,
+                     const mr_block *stretch)
 {
     (void)ctx;
     model *m = self;

@@ -39,8 +39,8 @@ int mr_status_exit(mr_status status)
  * left, so nothing is built and nobody is called who might need some. */
 static void *or_end(void *memory)
 {
-    static const char sentence[] =
-        "memreuse: this machine has no memory left for the work, or the process may not have it\n";
+    static const char sentence[] = "memreuse: this machine has no memory left for the work, or "
+                                   "the process may not have it\n";
     if (memory) return memory;
     const ssize_t said = write(STDERR_FILENO, sentence, sizeof sentence - 1);
     (void)said; /* there is nobody else to tell */
@@ -172,7 +172,8 @@ char *mr_printf(mr_ctx *ctx, const char *format, ...)
     return text;
 }
 
-/* A sentence quotes what a file holds, which must not begin a line or move a terminal's cursor. */
+/* A sentence quotes what a file holds, which must not begin a line or move
+ * a terminal's cursor. */
 static void tame(char *text)
 {
     for (; *text; text++)

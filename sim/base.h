@@ -2,8 +2,8 @@
  *
  * One mr_ctx belongs to one evaluation and one thread.  Whoever makes it (`= {0}`) clears it;
  * nothing in between frees anything, so no error path can leak and no pointer has an owner to
- * look up.  The arena is a list of chunks; an allocation that is large has a chunk of its own, and
- * growing such an array moves no second copy along:
+ * look up.  The arena is a list of chunks; an allocation that is large has a chunk of its own,
+ * and growing such an array moves no second copy along:
  *
  *     ctx->chunk ─► [ small | small | ...      ] ─► [ one large array ] ─► [ small ... ]
  */

@@ -62,7 +62,8 @@ static mr_status start(mr_ctx *ctx, mr_cuda_driver *driver)
     return MR_OK;
 }
 
-/* It is never unloaded: a driver has threads of its own, and is the same for all who open it. */
+/* It is never unloaded: a driver has threads of its own, and is the same for all
+ * who open it. */
 mr_status mr_cuda_driver_open(mr_ctx *ctx, mr_cuda_driver *driver)
 {
     *driver = (mr_cuda_driver){.library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL)};

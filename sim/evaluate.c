@@ -3,7 +3,8 @@
 
 #include "rewrite_check.h"
 
-/* What a recording must say for a rewrite to work on it: bit, what is missing, how to get it. */
+/* What a recording must say for a rewrite to work on it: bit, what is missing, how
+ * to get it. */
 static mr_status check_needs(mr_ctx *ctx, const mr_strategy *strategy, const mr_trace *trace)
 {
     static const struct need {

@@ -1,4 +1,5 @@
-/* evaluate.h -- the whole way of one cell of a table: trace, spec, device -> placement, metrics. */
+/* evaluate.h -- the whole way of one cell of a table: trace, spec, device
+ * -> placement, metrics. */
 #ifndef MR_EVALUATE_H
 #define MR_EVALUATE_H
 
@@ -11,12 +12,12 @@ typedef struct mr_question {
     const mr_device *device;   /* costs and context; never NULL */
     const mr_backend *backend; /* NULL: the model */
     const mr_manner *manner;   /* of the backend; NULL: the usual one */
-    uint64_t capacity;         /* bytes for the process beside its context; UINT64_MAX: no limit */
+    uint64_t capacity;         /* of the process beside its context; UINT64_MAX: no limit */
     uint32_t cuda_device;      /* which device of the trace */
     uint32_t iterations;       /* at least 1 */
-    /* Begin with the segments that the recording began with, and put new ones where it had them:
-     * to compare with what really happened.  Else the allocator begins empty and the storages
-     * live before the first event are its first requests. */
+    /* Begin with the segments that the recording began with, and put new ones where it had
+     * them: to compare with what really happened.  Else the allocator begins empty and the
+     * storages live before the first event are its first requests. */
     bool as_recorded;
     bool go_on; /* past requests that are not served, like a program that catches the error */
 } mr_question;
@@ -28,8 +29,8 @@ typedef struct mr_answer {
     mr_metrics metrics;
 } mr_answer;
 
-/* Rewrites, schedules, places, lets the referees look (at each rewrite: rewrite_check.h), measures.
- * `answer` must stay where it is: its parts point to each other. */
+/* Rewrites, schedules, places, lets the referees look (at each rewrite: rewrite_check.h),
+ * measures.  `answer` must stay where it is: its parts point to each other. */
 mr_status mr_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer *answer);
 
 #endif

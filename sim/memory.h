@@ -1,7 +1,7 @@
 /* memory.h -- what device memory looks like: segments, blocks inside them, commands.
  *
- *     segment   one range held from the device: a cudaMalloc, or an address reservation of which
- *               stretches are mapped and unmapped (expandable)
+ *     segment   one range held from the device: a cudaMalloc, or an address reservation of
+ *               which stretches are mapped and unmapped (expandable)
  *     block     a piece of a segment, given to one storage
  *     command   one step of a placement; what a real allocator did and what a strategy decided
  *               are both lists of commands, so comparing them is a diff
@@ -24,8 +24,8 @@ typedef struct mr_segment {
 typedef struct mr_block {
     uint32_t segment;
     uint32_t handle; /* the allocator's own name for it; nobody else looks at it */
-    uint64_t offset, bytes; /* what was really given, at least what was asked for; in a recording
-                               0 bytes mean that the size was not recorded */
+    uint64_t offset, bytes; /* what was really given, at least what was asked for; in a
+                             * recording 0 bytes mean that the size was not recorded */
 } mr_block;
 
 typedef enum mr_cmd_kind {

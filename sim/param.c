@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- sizes ---------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -54,11 +54,12 @@ const char *mr_print_size(mr_ctx *ctx, uint64_t bytes)
     return mr_printf(ctx, "%" PRIu64 "%s", bytes, names[i]);
 }
 
-/* ---- setting ---------------------------------------------------------------------------------- */
+/* ---- setting ----------------------------------------------------------------------------- */
 
 static const char *choice(mr_ctx *ctx, const char *choices, uint64_t index)
 {
-    while (index-- && *choices) choices += strcspn(choices, "|") + (strchr(choices, '|') != NULL);
+    while (index-- && *choices)
+        choices += strcspn(choices, "|") + (strchr(choices, '|') != NULL);
     return mr_strndup(ctx, choices, strcspn(choices, "|"));
 }
 
@@ -102,7 +103,8 @@ static bool set_real(const char *text, double *value)
 
 static bool within(const mr_param *param, double value)
 {
-    return (param->low == 0 && param->high == 0) || (value >= param->low && value <= param->high);
+    return (param->low == 0 && param->high == 0)
+           || (value >= param->low && value <= param->high);
 }
 
 /* False when the text is not of the parameter's type or out of its limits. */
@@ -144,7 +146,7 @@ mr_status mr_param_set(mr_ctx *ctx, const mr_param *param, const char *text, voi
                    mr_param_takes(ctx, param), text);
 }
 
-/* ---- showing ------------------------------------------------------------------------------------ */
+/* ---- showing ----------------------------------------------------------------------------- */
 
 static const char *real_text(mr_ctx *ctx, double value)
 {

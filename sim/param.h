@@ -1,4 +1,5 @@
-/* param.h -- the parameters of a strategy: a table from which parser, defaults and help follow. */
+/* param.h -- the parameters of a strategy: a table from which parser, defaults
+ * and help follow. */
 #ifndef MR_PARAM_H
 #define MR_PARAM_H
 
@@ -37,7 +38,8 @@ typedef struct mr_param {
 #define MR_PARAM_CHOICE(type, field, choices, fallback, help) \
     {#field, MR_PARAM_TYPE_CHOICE, offsetof(type, field), fallback, 0, 0, choices, help}
 
-/* "512", "2MiB", "1.5GiB", "24GB": bytes.  False when the text is anything else or too large. */
+/* "512", "2MiB", "1.5GiB", "24GB": bytes.  False when the text is anything else
+ * or too large. */
 bool mr_parse_size(const char *text, uint64_t *bytes);
 /* Shortest exact spelling: 2MiB, 1536, 20GiB. */
 const char *mr_print_size(mr_ctx *ctx, uint64_t bytes);

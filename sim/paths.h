@@ -5,7 +5,8 @@
 #include "base.h"
 
 /* Length of the shortest beginning of `path`, cut at a dot, that matches the pattern or one of
- * those in its brackets, "[down.*,up.*]"; 0 for none.  A star stands for any letters but a dot. */
+ * those in its brackets, "[down.*,up.*]"; 0 for none.  A star stands for any letters
+ * but a dot. */
 size_t mr_path_match(const char *pattern, const char *path);
 
 #endif

@@ -1,7 +1,7 @@
 /* placement -- the placer, which writes commands down, and the driver of online allocators. */
 #include "placement.h"
 
-/* ---- segments --------------------------------------------------------------------------------- */
+/* ---- segments ---------------------------------------------------------------------------- */
 
 static uint64_t physical(const mr_placer *placer, uint64_t bytes)
 {
@@ -28,8 +28,8 @@ static const mr_segment *begun_by(const mr_history *history, const mr_cmd *cmd)
     return cmd->kind == MR_RESERVE ? &history->segments.at[cmd->block.segment] : NULL;
 }
 
-/* Where the recording's next new segment lay, but for expandable ones.  0 once it has no more, or
- * once the placement does not follow it any longer: its addresses could be in use then. */
+/* Where the recording's next new segment lay, but for expandable ones.  0 once it has no more,
+ * or once the placement does not follow it any longer: its addresses could be in use then. */
 static uint64_t recorded_address(mr_placer *placer, const mr_segment *want)
 {
     const mr_history *history = placer->addresses;
@@ -54,8 +54,9 @@ static bool same_owner(const mr_segment *a, const mr_segment *b)
     return a->stream == b->stream && a->pool == b->pool && a->large == b->large;
 }
 
-/* Where the next expandable range of the same stream, pool and size of pages lay.  A range shows
- * in a recording when its first page is mapped, which may be long after it was reserved. */
+/* Where the next expandable range of the same stream, pool and size of pages lay.  A
+ * range shows in a recording when its first page is mapped, which may be long after
+ * it was reserved. */
 static uint64_t recorded_range(mr_placer *placer, const mr_segment *want)
 {
     const mr_history *history = placer->addresses;
@@ -141,7 +142,7 @@ uint64_t mr_available(const mr_placer *placer)
     return placer->capacity - placer->used;
 }
 
-/* ---- the driver of online allocators ----------------------------------------------------------- */
+/* ---- the driver of online allocators ----------------------------------------------------- */
 
 typedef enum state { ABSENT, LIVE, PENDING } state;
 
@@ -179,7 +180,8 @@ static void postpone(driver *d, uint32_t s, const mr_block *block)
     write_down(d->placer, MR_DEFER, s, block);
 }
 
-/* The allocator has waited for the device: what was deferred is free, whenever its DONE comes. */
+/* The allocator has waited for the device: what was deferred is free, whenever
+ * its DONE comes. */
 static void settle(void *self)
 {
     driver *d = self;
@@ -264,7 +266,7 @@ static bool step(driver *d, const mr_schedule *schedule, const mr_event *event)
     return true;
 }
 
-/* ---- what is there before the first event -------------------------------------------------------- */
+/* ---- what is there before the first event ------------------------------------------------ */
 
 #define LONG_RANGE ((uint64_t)1 << 42) /* longer than any expandable segment */
 
@@ -319,7 +321,8 @@ static mr_status adopt(driver *d, const mr_history *history)
     return MR_OK;
 }
 
-/* Storages live before the first event in the order of their addresses, where these are known. */
+/* Storages live before the first event in the order of their addresses, where
+ * these are known. */
 static bool place_start(driver *d, const mr_schedule *schedule)
 {
     bool served = true;
@@ -347,7 +350,7 @@ static mr_status begin(driver *d, const mr_schedule *schedule, bool *served)
     return MR_OK;
 }
 
-/* ---- the loop --------------------------------------------------------------------------------------- */
+/* ---- the loop ---------------------------------------------------------------------------- */
 
 #define STRIDE ((uint32_t)1 << 16) /* events between two reports of progress */
 
@@ -367,7 +370,8 @@ mr_status mr_place_online(mr_placer *placer, const mr_schedule *schedule,
     MR_TRY(begin(&d, schedule, &served));
     if (!served) out->oom_at = 0;
     const uint32_t n = schedule->events.n;
-    for (uint32_t e = 0; e < n && !(out->oom_at != MR_NONE && placer->first_refusal_ends); e++) {
+    for (uint32_t e = 0; e < n && !(out->oom_at != MR_NONE && placer->first_refusal_ends);
+         e++) {
         if (e % STRIDE == 0) mr_progress(placer->ctx, "placing", (double)e / n);
         if (!step(&d, schedule, &schedule->events.at[e]) && out->oom_at == MR_NONE)
             out->oom_at = e;

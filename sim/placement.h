@@ -1,7 +1,8 @@
 /* placement.h -- addresses decided: a list of commands, made by a strategy through a placer.
  *
- * A strategy asks the placer for segments and says which block a storage gets; the placer writes
- * the commands down.  Out of device memory is an outcome (refused, oom_at), not an error.
+ * A strategy asks the placer for segments and says which block a storage gets; the
+ * placer writes the commands down.  Out of device memory is an outcome (refused,
+ * oom_at), not an error.
  */
 #ifndef MR_PLACEMENT_H
 #define MR_PLACEMENT_H
@@ -35,8 +36,9 @@ typedef struct mr_placer {
     uint64_t capacity;    /* bytes to be had; UINT64_MAX for no limit */
     uint64_t total;       /* bytes of the device as a program sees them (memory fractions) */
     uint64_t granularity; /* physical size of a segment is a multiple of it; at least 1 */
-    /* Where new segments lie: the addresses that a recording saw, as long as the same segments are
-     * asked for in the same order, then ascending ones that nobody has.  NULL: only the latter. */
+    /* Where new segments lie: the addresses that a recording saw, as long as the same
+     * segments are asked for in the same order, then ascending ones that nobody has.  NULL:
+     * only the latter. */
     const mr_history *addresses;
     bool first_refusal_ends; /* stop at the first request that is not served */
     mr_placement *out;
@@ -49,7 +51,7 @@ typedef struct mr_placer {
     void (*settle)(void *driver);
 } mr_placer;
 
-/* ---- for strategies ------------------------------------------------------------------------- */
+/* ---- for strategies ---------------------------------------------------------------------- */
 
 /* False when the device is full; a strategy may release something and try again.
  * An expandable segment is an address range without memory. */
@@ -68,11 +70,12 @@ typedef struct mr_request {
 } mr_request;
 
 /* An allocator that decides one request at a time and cannot see the next.
- * `alloc` returns false when it cannot serve the request.  Optional: `defer` (freed while another
- * stream may still use it) with `done` (now no longer); without them such a block is freed at its
- * done.  `flush` is empty_cache().  `adopt` takes over what a recording began with: it sets
- * the handles in `blocks`, one per piece (MR_EUNSUPPORTED when it cannot); without it, and in
- * traces that do not say, storages live before the first event are allocated in order. */
+ * `alloc` returns false when it cannot serve the request.  Optional: `defer` (freed while
+ * another stream may still use it) with `done` (now no longer); without them such a block is
+ * freed at its done.  `flush` is empty_cache().  `adopt` takes over what a recording began
+ * with: it sets the handles in `blocks`, one per piece (MR_EUNSUPPORTED when it cannot);
+ * without it, and in traces that do not say, storages live before the first event are
+ * allocated in order. */
 typedef struct mr_online {
     void *self;
     bool (*alloc)(void *self, mr_placer *placer, const mr_request *request, mr_block *out);
@@ -87,7 +90,7 @@ typedef struct mr_online {
 mr_status mr_place_online(mr_placer *placer, const mr_schedule *schedule,
                           const mr_online *policy);
 
-/* ---- for everybody ---------------------------------------------------------------------------- */
+/* ---- for everybody ----------------------------------------------------------------------- */
 
 /* The referee, written apart from all strategies: every event is there in order, no two bound
  * storages overlap, every binding lies inside memory that is held (for an expandable segment:

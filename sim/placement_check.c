@@ -19,7 +19,7 @@ typedef struct referee {
     uint32_t carried; /* storage to which the last command's block goes, MR_NONE */
     uint32_t waiting; /* number of storages that are DEFERRED */
     bool settling;    /* a deferred free took effect before its DONE, so all have to */
-    bool flushed;     /* the program has asked for a FLUSH since the last event with a command */
+    bool flushed;     /* the program asked for a FLUSH since the last event with a command */
     bool *held;      /* by segment */
     uint32_t *bound; /* by segment: number of bound blocks */
     mr_ranges mapped, live;
@@ -33,7 +33,7 @@ static mr_status foul(referee *r, const char *what, uint64_t found, uint64_t exp
                    (unsigned long long)found, (unsigned long long)expected);
 }
 
-/* ---- segments ------------------------------------------------------------------------------ */
+/* ---- segments ---------------------------------------------------------------------------- */
 
 static uint64_t physical(const referee *r, uint64_t bytes)
 {
@@ -53,7 +53,8 @@ static mr_status reserve(referee *r, const mr_block *block)
     const mr_segment *segment = &r->placement->segments.at[block->segment];
     if (r->held[block->segment]) return foul(r, "reserves a segment twice", block->segment, 0);
     if (segment->bytes != block->bytes)
-        return foul(r, "reserves another size than the segment's", block->bytes, segment->bytes);
+        return foul(r, "reserves another size than the segment's", block->bytes,
+                    segment->bytes);
     r->held[block->segment] = true;
     return segment->expandable ? MR_OK : take(r, physical(r, block->bytes));
 }
@@ -120,7 +121,7 @@ static mr_status unmap(referee *r, const mr_block *block)
     return MR_OK;
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------ */
+/* ---- blocks ------------------------------------------------------------------------------ */
 
 static mr_status is_inside(referee *r, const mr_block *block)
 {
@@ -139,7 +140,8 @@ static mr_status bind(referee *r, uint32_t s, const mr_block *block)
 {
     const uint64_t want = r->trace->storages.at[s].bytes;
     if (r->state[s] != ABSENT) return foul(r, "binds a storage that is bound", s, MR_NONE);
-    if (block->bytes < want) return foul(r, "gives less than was asked for", block->bytes, want);
+    if (block->bytes < want)
+        return foul(r, "gives less than was asked for", block->bytes, want);
     r->state[s] = LIVE;
     if (!block->bytes) return MR_OK; /* nothing was asked for */
     MR_TRY(is_inside(r, block));
@@ -162,7 +164,8 @@ static mr_status is_own(referee *r, uint32_t s, const mr_block *block, const cha
 
 static mr_status unbind(referee *r, uint32_t s, const mr_block *block)
 {
-    if (r->state[s] == ABSENT) return foul(r, "unbinds a storage that is not bound", s, MR_NONE);
+    if (r->state[s] == ABSENT)
+        return foul(r, "unbinds a storage that is not bound", s, MR_NONE);
     r->waiting -= r->state[s] == DEFERRED;
     r->state[s] = ABSENT;
     if (!block->bytes) return MR_OK;
@@ -204,9 +207,10 @@ static mr_status carry_out(referee *r, const mr_cmd *cmd)
     return MR_OK;
 }
 
-/* ---- the schedule ------------------------------------------------------------------------------ */
+/* ---- the schedule ------------------------------------------------------------------------ */
 
-/* What the schedule wants next: skips what needs no command, because it was refused or settled. */
+/* What the schedule wants next: skips what needs no command, because it was
+ * refused or settled. */
 static const mr_event *next_event(referee *r)
 {
     for (; r->event < r->schedule->events.n; r->event++) {
@@ -214,7 +218,8 @@ static const mr_event *next_event(referee *r)
         const mr_carry *pair =
             event->kind == MR_CARRY ? &r->schedule->carries.at[event->id] : NULL;
         r->flushed |= event->kind == MR_FLUSH;
-        if (event->kind == MR_MARK || event->kind == MR_DROP || event->kind == MR_FLUSH) continue;
+        if (event->kind == MR_MARK || event->kind == MR_DROP || event->kind == MR_FLUSH)
+            continue;
         if (event->kind == MR_FREE && r->state[event->id] != LIVE) continue;
         if (event->kind == MR_DONE && r->state[event->id] == ABSENT) continue;
         if (pair && r->state[pair->from] == ABSENT) continue;
@@ -255,8 +260,8 @@ static bool agrees(referee *r, const mr_event *event, const mr_cmd *cmd)
     }
 }
 
-/* Commands that no event asks for: a settled free, a free that the recording saw only the end of,
- * a block that the recorded program never got. */
+/* Commands that no event asks for: a settled free, a free that the recording saw only the end
+ * of, a block that the recorded program never got. */
 static bool unasked(const referee *r, const mr_event *next, const mr_cmd *cmd)
 {
     if (cmd->kind == MR_DEFER) return next && next->kind == MR_DONE && next->id == cmd->id;
@@ -316,8 +321,8 @@ static mr_status check_start(referee *r)
         last = s;
     }
     if (missing <= refused) return MR_OK;
-    return foul(r, "is the first event's, and a storage that was live before has no place", last,
-                MR_NONE);
+    return foul(r, "is the first event's, and a storage that was live before has no place",
+                last, MR_NONE);
 }
 
 static bool in_range(const referee *r, const mr_cmd *cmd)

@@ -76,7 +76,8 @@ static uint32_t new_node(mr_ctx *ctx, mr_ranges *r, mr_range range)
 }
 
 /* Parts the tree below `link` at the key: what is before it, and what is not. */
-static void split(mr_ranges *r, uint32_t link, const mr_range *key, uint32_t *low, uint32_t *high)
+static void split(mr_ranges *r, uint32_t link, const mr_range *key, uint32_t *low,
+                  uint32_t *high)
 {
     while (link) {
         node *n = get(r, link);

@@ -1,7 +1,7 @@
 /* ranges.h -- an ordered set of disjoint ranges: who lies at or before a place?
  *
- * A treap (Seidel and Aragon, 1996): a search tree by (segment, offset) that is a heap by random
- * priorities, so every operation takes O(log n) steps whatever the order of insertion.
+ * A treap (Seidel and Aragon, 1996): a search tree by (segment, offset) that is a heap by
+ * random priorities, so every operation takes O(log n) steps whatever the order of insertion.
  */
 #ifndef MR_RANGES_H
 #define MR_RANGES_H

@@ -119,8 +119,8 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* A device is never equally fast twice: of what iterations took, the first left out, which fills
- * the caches, the middle one counts. */
+/* A device is never equally fast twice: of what iterations took, the first left out, which
+ * fills the caches, the middle one counts. */
 static uint64_t median(uint64_t *taken, uint32_t n)
 {
     const uint32_t first = n > 1;

@@ -10,21 +10,21 @@
  *         mr_rewrite_keep(&r, NULL, e);
  *     }
  *
- * `out` begins as a copy of `in` without events: op, tensor and storage i of one are those of the
- * other, and new ones get numbers behind them.  So an op that is not copied is its own counterpart,
- * and an edit of it is an edit of out->ops.at[i] (give it new lists, the old ones are shared with
- * `in`).  ALLOC, FREE and DONE are gone, so that lifetimes follow from what is left (schedule.h):
- * a storage ends with its last reader, the last DROP of a tensor in it, or the last op `of` an op
- * that saved it.  To let something go earlier, take away its readers and savers; to hold it
- * longer, save it or move its DROP.
+ * `out` begins as a copy of `in` without events: op, tensor and storage i of one are those of
+ * the other, and new ones get numbers behind them.  So an op that is not copied is its own
+ * counterpart, and an edit of it is an edit of out->ops.at[i] (give it new lists, the old ones
+ * are shared with `in`).  ALLOC, FREE and DONE are gone, so that lifetimes follow from what is
+ * left (schedule.h): a storage ends with its last reader, the last DROP of a tensor in it, or
+ * the last op `of` an op that saved it.  To let something go earlier, take away its readers and
+ * savers; to hold it longer, save it or move its DROP.
  *
  * A mr_where says where values of `in` are found in `out`, storage by storage, so that whatever
  * shares memory goes on sharing it.  NULL is the one by which everything is where it was.
  *
- * What a referee must be told, because it could not know (rewrite_check.h): `again` of an op that
- * recomputes, `part` and `origin` of one that does a share of another's work, `moves` of a copy or
- * cast, and a mr_stand_in for ops that others replace or that are left out on purpose.  All
- * calls take time proportional to what they write.
+ * What a referee must be told, because it could not know (rewrite_check.h): `again` of an op
+ * that recomputes, `part` and `origin` of one that does a share of another's work, `moves` of a
+ * copy or cast, and a mr_stand_in for ops that others replace or that are left out on purpose.
+ * All calls take time proportional to what they write.
  */
 #ifndef MR_REWRITE_H
 #define MR_REWRITE_H
@@ -51,7 +51,7 @@ mr_status mr_rewrite_begin(mr_ctx *ctx, const mr_trace *in, mr_trace *out, mr_re
 /* Everything is where it was. */
 void mr_where_init(mr_rewrite *r, mr_where *where);
 
-/* ---- things of `in`, as a mr_where has them ---------------------------------------------------- */
+/* ---- things of `in`, as a mr_where has them ---------------------------------------------- */
 
 /* The event as it was; of an op or a dropped tensor, what stands for it. */
 void mr_rewrite_keep(mr_rewrite *r, mr_where *where, uint32_t event);
@@ -73,7 +73,7 @@ void mr_rewrite_drop(mr_rewrite *r, mr_where *where, uint32_t tensor);
  * `where` has for its storage; offset, shape and bytes stay. */
 uint32_t mr_rewrite_tensor(mr_rewrite *r, mr_where *where, uint32_t tensor);
 
-/* ---- new things of `out` ----------------------------------------------------------------------- */
+/* ---- new things of `out` ----------------------------------------------------------------- */
 
 /* A storage like another one of `out`, live neither before nor after; returns its index. */
 uint32_t mr_rewrite_new_storage(mr_rewrite *r, uint32_t like, uint64_t bytes);
@@ -97,9 +97,9 @@ mr_ids mr_ids_of(mr_ctx *ctx, uint32_t n, const uint32_t *at);
 uint64_t mr_part_bytes(uint64_t bytes, uint64_t per_sample, uint64_t batch, uint64_t parts,
                        uint64_t i);
 
-/* After the referee: numbers ops, tensors and storages in the order of their first use and leaves out
- * what is not used, so that the trace can be written, and the next rewrite sees no difference to
- * a recording. */
+/* After the referee: numbers ops, tensors and storages in the order of their first use and
+ * leaves out what is not used, so that the trace can be written, and the next rewrite sees no
+ * difference to a recording. */
 void mr_rewrite_settle(mr_ctx *ctx, mr_trace *trace);
 
 /* Notes for a person what was refused or done and why, as one sentence. */

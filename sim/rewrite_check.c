@@ -117,7 +117,8 @@ static mr_status share_values(mr_ctx *ctx, const mr_trace *trace, const mr_trace
 {
     for (uint32_t i = 0; i < after->shared.n; i++) {
         const mr_shared pair = after->shared.at[i];
-        const mr_storage *x = &trace->storages.at[pair.kept], *y = &trace->storages.at[pair.gone];
+        const mr_storage *x = &trace->storages.at[pair.kept];
+        const mr_storage *y = &trace->storages.at[pair.gone];
         if (x->bytes != y->bytes || !x->before || !y->before || pair.kept == pair.gone
             || after->storages.at[pair.gone].before || holds[pair.kept] != 1 + pair.kept)
             return mr_fail(ctx, MR_EINVARIANT,

@@ -1,8 +1,8 @@
 /* rewrite_check.h -- the referee of rewrites: is it still the same computation?
  *
- * Shares no code with rewrites and what they stand on.  It numbers the values of the trace before:
- * each storage holds the value that an op wrote to it last.  Then it lives through the trace after
- * the rewrite and holds every op against its counterpart:
+ * Shares no code with rewrites and what they stand on.  It numbers the values of the trace
+ * before: each storage holds the value that an op wrote to it last.  Then it lives through the
+ * trace after the rewrite and holds every op against its counterpart:
  *
  *     op i itself       is op i of the trace before
  *     again             computes the values of that op again, random ones from their old state
@@ -13,10 +13,10 @@
  *     none of these     computes something new, which no old op may read
  *
  * Every op reads what its counterpart read: the same values, of the same shape.  Values are
- * overwritten only after their last reader.  Nothing is read that neither the program nor autograd
- * holds any more, and what autograd has saved is not written to before its gradient.  Every op of
- * before still runs, once (or all its parts do), as the same work; or a stand-in says why not.
- * Buffers are the exception: a statistic is updated whenever an op runs.
+ * overwritten only after their last reader.  Nothing is read that neither the program nor
+ * autograd holds any more, and what autograd has saved is not written to before its gradient.
+ * Every op of before still runs, once (or all its parts do), as the same work; or a stand-in
+ * says why not.  Buffers are the exception: a statistic is updated whenever an op runs.
  */
 #ifndef MR_REWRITE_CHECK_H
 #define MR_REWRITE_CHECK_H

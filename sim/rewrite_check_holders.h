@@ -5,7 +5,8 @@
 #include "trace.h"
 
 /* MR_EINVARIANT when an op reads a storage of which the program has dropped all it had and that
- * autograd does not keep for an op yet to come.  Says nothing of traces that do not know `of`. */
+ * autograd does not keep for an op yet to come.  Says nothing of traces that do
+ * not know `of`. */
 mr_status mr_rewrite_check_holders(mr_ctx *ctx, const mr_trace *trace);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- recorded lifetimes -------------------------------------------------------------------- */
+/* ---- recorded lifetimes ------------------------------------------------------------------ */
 
 static bool concerns(const mr_trace *trace, const mr_event *event, uint32_t device)
 {
@@ -26,7 +26,7 @@ static void take_recorded(mr_ctx *ctx, const mr_trace *trace, mr_schedule *out)
     bool all = true;
     for (uint32_t e = 0; e < trace->events.n && all; e++)
         all = concerns(trace, &trace->events.at[e], out->device);
-    if (all) { /* ten million events need no second copy; nobody writes to a schedule's events */
+    if (all) { /* ten million events need no second copy: a schedule's are not written to */
         out->events.at = trace->events.at;
         out->events.n = out->events.cap = trace->events.n;
         return;
@@ -36,13 +36,13 @@ static void take_recorded(mr_ctx *ctx, const mr_trace *trace, mr_schedule *out)
             MR_PUSH(ctx, &out->events, trace->events.at[e]);
 }
 
-/* ---- derived lifetimes ----------------------------------------------------------------------- */
+/* ---- derived lifetimes ------------------------------------------------------------------- */
 
 typedef struct lives {
     const mr_trace *trace;
     uint32_t *last;  /* event after which a storage ends; MR_NONE: nothing ever used it */
-    uint32_t *first; /* of the storages that end with an event: the first, and for each the next */
-    uint32_t *next;
+    uint32_t *first; /* by event: of the storages that end with it the first, */
+    uint32_t *next;  /* and for each the next */
 } lives;
 
 static void touch(lives *l, mr_ids tensors, uint32_t event)
@@ -130,7 +130,7 @@ mr_status mr_schedule_make(mr_ctx *ctx, const mr_trace *trace, uint32_t device,
                    trace->name, device);
 }
 
-/* ---- repeating --------------------------------------------------------------------------------- */
+/* ---- repeating --------------------------------------------------------------------------- */
 
 enum { ABSENT, LIVE, PENDING }; /* state of a storage between two events */
 
@@ -284,7 +284,7 @@ mr_status mr_schedule_repeat(mr_ctx *ctx, const mr_schedule *in, uint32_t n, mr_
     return MR_OK;
 }
 
-/* ---- the bound --------------------------------------------------------------------------------- */
+/* ---- the bound --------------------------------------------------------------------------- */
 
 uint64_t mr_schedule_peak(const mr_schedule *schedule, uint32_t *at)
 {

@@ -20,11 +20,11 @@ typedef struct mr_schedule {
 /* Events of `device` in order.  Storages that are live before the first event are allocated by
  * nobody here: an allocator adopts them or places them first (placement.h).
  *
- * Where the trace knows lifetimes (mr_trace_knows_lives) they are taken as recorded; else they are
- * derived: a storage is born with the op that first puts out a tensor on it, and ends after the
- * last of: an op that reads, makes or mutates a tensor on it; a drop of such a tensor; an op of the
- * backward pass that is `of` an op that saved such a tensor, or of one that recomputes it.  A
- * storage that is `after` has no end. */
+ * Where the trace knows lifetimes (mr_trace_knows_lives) they are taken as recorded; else they
+ * are derived: a storage is born with the op that first puts out a tensor on it, and ends after
+ * the last of: an op that reads, makes or mutates a tensor on it; a drop of such a tensor; an
+ * op of the backward pass that is `of` an op that saved such a tensor, or of one that
+ * recomputes it.  A storage that is `after` has no end. */
 mr_status mr_schedule_make(mr_ctx *ctx, const mr_trace *trace, uint32_t device,
                            mr_schedule *out);
 

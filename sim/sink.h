@@ -1,4 +1,5 @@
-/* sink.h -- a file written aside and renamed when it is whole, so that nothing is ever half written.
+/* sink.h -- a file written aside and renamed when it is whole, so that nothing is
+ * ever half written.
  *
  * Compressed according to its name: .gz, .zst, or not at all.  "-" is standard output. */
 #ifndef MR_SINK_H

@@ -1,6 +1,7 @@
 /* source.h -- the bytes of a file, decompressed on the way (gzip and zstd, told by content).
  *
- * Streams: holds a window of the file, never all of it.  Readers of foreign formats see only this. */
+ * Streams: holds a window of the file, never all of it.  Readers of foreign formats
+ * see only this. */
 #ifndef MR_SOURCE_H
 #define MR_SOURCE_H
 
@@ -28,7 +29,8 @@ uint64_t mr_source_offset(const mr_source *source); /* decompressed bytes taken 
 double mr_source_part(const mr_source *source);
 
 /* MR_OK, or what went wrong below (read error, broken or truncated compression, a bomb: more
- * than MR_SOURCE_RATIO_MAX times the compressed size after the first 64 MiB).  A reader asks when a peek comes short. */
+ * than MR_SOURCE_RATIO_MAX times the compressed size after the first 64 MiB).  A reader asks
+ * when a peek comes short. */
 #define MR_SOURCE_RATIO_MAX 1200
 mr_status mr_source_status(mr_source *source);
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- did you mean ----------------------------------------------------------------------------- */
+/* ---- did you mean ------------------------------------------------------------------------ */
 
 #define WORD 63
 
@@ -46,7 +46,7 @@ const char *mr_nearest(const char *word, const char *const names[], size_t n)
     return best;
 }
 
-/* ---- the text ----------------------------------------------------------------------------------- */
+/* ---- the text ---------------------------------------------------------------------------- */
 
 typedef struct parser {
     mr_ctx *ctx;
@@ -72,7 +72,8 @@ static mr_status underline(parser *p, words w, mr_status status)
     return status;
 }
 
-/* Cuts the first part off `rest` at any of `ends` outside of brackets; says which end it was. */
+/* Cuts the first part off `rest` at any of `ends` outside of brackets; says which
+ * end it was. */
 static words cut(words *rest, const char *ends, char *end)
 {
     int depth = 0;
@@ -96,7 +97,7 @@ static const char *said(parser *p, words w)
     return mr_strndup(p->ctx, w.at, w.n);
 }
 
-/* ---- strategies and their parameters ---------------------------------------------------------------- */
+/* ---- strategies and their parameters ----------------------------------------------------- */
 
 static mr_status unknown_strategy(parser *p, words w)
 {
@@ -193,7 +194,7 @@ static mr_status parse_item(parser *p, words item, mr_stage *out)
     return status ? underline(p, item, status) : MR_OK;
 }
 
-/* ---- canonical spelling ------------------------------------------------------------------------------- */
+/* ---- canonical spelling ------------------------------------------------------------------ */
 
 static const char *stage_text(mr_ctx *ctx, const mr_stage *stage)
 {
@@ -222,7 +223,7 @@ static const char *spec_text(mr_ctx *ctx, const mr_spec *spec)
                      stage_text(ctx, &spec->place));
 }
 
-/* ---- the pipeline ----------------------------------------------------------------------------------------- */
+/* ---- the pipeline ------------------------------------------------------------------------ */
 
 mr_status mr_spec_parse(mr_ctx *ctx, const mr_strategy *const strategies[], const char *text,
                         mr_spec *out)

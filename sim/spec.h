@@ -22,11 +22,13 @@ typedef struct mr_spec {
     mr_stage place;
 } mr_spec;
 
-/* `strategies` ends with NULL.  MR_EUSAGE names the word, where it stands and the nearest name. */
+/* `strategies` ends with NULL.  MR_EUSAGE names the word, where it stands and
+ * the nearest name. */
 mr_status mr_spec_parse(mr_ctx *ctx, const mr_strategy *const strategies[], const char *text,
                         mr_spec *out);
 
-/* The name nearest to `word` among `n`, NULL when none is near enough to be a slip of the hand. */
+/* The name nearest to `word` among `n`, NULL when none is near enough to be a slip
+ * of the hand. */
 const char *mr_nearest(const char *word, const char *const names[], size_t n);
 
 #endif

@@ -15,8 +15,8 @@ typedef struct mr_strategy {
     size_t params_size;
     unsigned needs;   /* MR_HAS_... bits the trace must have */
     bool clairvoyant; /* looks at the whole schedule before placing: a bound, not a rival */
-    bool other_result; /* what comes out is another model, or none: nobody's way out of a lack of
-                        * memory, so explain does not propose it */
+    bool other_result; /* what comes out is another model, or none: nobody's way out of a lack
+                        * of memory, so explain does not propose it */
     /* Parameters that do not go together: MR_EUSAGE with the sentence.  May be NULL. */
     mr_status (*validate)(mr_ctx *ctx, const void *params);
 

@@ -1,4 +1,5 @@
-/* trace.h -- a recorded step: storages, tensors, ops, events, and what the recording knows beside.
+/* trace.h -- a recorded step: storages, tensors, ops, events, and what the
+ * recording knows beside.
  *
  * Two kinds share one type (and one file format, see traces/README.md):
  *
@@ -6,7 +7,8 @@
  *                        are derived from dataflow, drops and saved sets (schedule.h)
  *     allocation trace   ALLOC and FREE as an allocator saw them: only placements work on it
  *
- * A *storage* is memory; a *tensor* is a view of one storage.  Things refer to each other by index.
+ * A *storage* is memory; a *tensor* is a view of one storage.  Things refer to each
+ * other by index.
  */
 #ifndef MR_TRACE_H
 #define MR_TRACE_H
@@ -90,7 +92,7 @@ typedef struct mr_tensor {
     uint8_t role;    /* mr_role */
 } mr_tensor;
 
-/* ---- ops ---------------------------------------------------------------------------------- */
+/* ---- ops --------------------------------------------------------------------------------- */
 
 typedef enum mr_phase { MR_OTHER, MR_FORWARD, MR_BACKWARD, MR_UPDATE } mr_phase;
 const char *mr_phase_name(mr_phase phase); /* "other", "forward", ... */
@@ -107,8 +109,8 @@ typedef struct mr_ids {
     uint32_t *at, n;
 } mr_ids;
 
-/* Part of a device that carries an op out.  A transfer moves the larger of what the op reads and
- * what it writes: all of the tensor, whatever share of it a rank holds. */
+/* Part of a device that carries an op out.  A transfer moves the larger of what the op reads
+ * and what it writes: all of the tensor, whatever share of it a rank holds. */
 #define MR_ENGINE_LIST(X)                                                                \
     X(compute) X(to_host) X(from_host) X(all_reduce) X(reduce_scatter) X(all_gather)     \
     X(broadcast)
@@ -129,8 +131,9 @@ typedef struct mr_op {
     mr_phase phase;
     bool random;   /* draws random numbers */
     uint32_t again; /* op this one recomputes, MR_NONE for an original */
-    /* Op of the forward pass whose gradient this one helps to compute: what that op saved is let go
-     * after the last such op.  MR_NONE outside of the backward pass and where unknown. */
+    /* Op of the forward pass whose gradient this one helps to compute: what that op
+     * saved is let go after the last such op.  MR_NONE outside of the backward pass
+     * and where unknown. */
     uint32_t of;
     uint8_t engine;     /* mr_engine */
     uint32_t ranks;     /* of a collective engine: how many devices take part */
@@ -152,7 +155,7 @@ typedef struct mr_op {
     bool moves, sums;
 } mr_op;
 
-/* ---- events --------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------ */
 
 typedef enum mr_event_kind {
     MR_ALLOC, /* storage */
@@ -195,7 +198,7 @@ typedef struct mr_stack {
     uint32_t *at, n; /* frames, innermost first */
 } mr_stack;
 
-/* ---- what really happened on one device ------------------------------------------------------ */
+/* ---- what really happened on one device -------------------------------------------------- */
 
 typedef struct mr_history {
     uint32_t device;
@@ -210,7 +213,7 @@ typedef struct mr_history {
     bool wrapped; /* the recording lost its beginning: peaks are lower bounds */
 } mr_history;
 
-/* ---- what a rewrite says of its trace ---------------------------------------------------------- */
+/* ---- what a rewrite says of its trace ---------------------------------------------------- */
 
 /* Ops of the trace before the rewrite that are not run any more: `op` of the new trace does the
  * work of all of them, and tensor gives.at[i] of it holds the value that tensor holds.at[i] had
@@ -227,7 +230,7 @@ typedef struct mr_shared {
     uint32_t kept, gone; /* storages of the trace before */
 } mr_shared;
 
-/* ---- the trace ---------------------------------------------------------------------------------- */
+/* ---- the trace --------------------------------------------------------------------------- */
 
 /* What a recording may or may not contain; strategies say which they need. */
 enum {
@@ -253,11 +256,11 @@ typedef struct mr_trace {
     MR_VEC(mr_mark) marks;
     MR_VEC(mr_frame) frames;
     MR_VEC(mr_stack) stacks;
-    MR_VEC(uint64_t) pools; /* ids of private pools as recorded; at[0] is the default pool's 0 */
+    MR_VEC(uint64_t) pools; /* ids of private pools as recorded; at[0]: the default's 0 */
     MR_VEC(mr_history) histories; /* at most one per device */
     MR_VEC(mr_stand_in) stand_ins; /* of the last rewrite */
     MR_VEC(mr_shared) shared;      /* of the last rewrite */
-    MR_VEC(const char *) remarks;  /* of all rewrites: what was refused and why, a sentence each */
+    MR_VEC(const char *) remarks;  /* of all rewrites: what was refused and why, in sentences */
 } mr_trace;
 
 /* A trace with the default stream and the default pool, nothing else. */
@@ -275,8 +278,8 @@ bool mr_trace_knows_lives(const mr_trace *trace);
 /* Devices that storages live on, ascending, as an array of *n numbers. */
 const uint32_t *mr_trace_devices(mr_ctx *ctx, const mr_trace *trace, uint32_t *n);
 
-/* The referee of traces: indices in range, no storage allocated twice or freed while not live, no
- * op reads a tensor nobody wrote, tensors lie inside their storage.  Shares no code with
+/* The referee of traces: indices in range, no storage allocated twice or freed while not live,
+ * no op reads a tensor nobody wrote, tensors lie inside their storage.  Shares no code with
  * readers and rewrites; MR_EINPUT with the number of the event, what was found and expected. */
 mr_status mr_trace_check(mr_ctx *ctx, const mr_trace *trace);
 

@@ -4,7 +4,8 @@
 
 #include "trace.h"
 
-/* Pieces tile, commands are possible, live blocks do not overlap, the end is what they lead to. */
+/* Pieces tile, commands are possible, live blocks do not overlap, the end is what
+ * they lead to. */
 mr_status mr_trace_check_histories(mr_ctx *ctx, const mr_trace *trace);
 
 #endif

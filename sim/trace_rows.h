@@ -1,7 +1,9 @@
-/* trace_rows.h -- the rows and columns of our trace format, once, for its reader and its writer.
+/* trace_rows.h -- the rows and columns of our trace format, once, for its reader
+ * and its writer.
  *
- * A row is its kind, then fields in a fixed order, then further fields in any order: `name=value`,
- * or just the name for what is true or not.  traces/README.md says what they mean.
+ * A row is its kind, then fields in a fixed order, then further fields in any order:
+ * `name=value`, or just the name for what is true or not.  traces/README.md says
+ * what they mean.
  */
 #ifndef MR_TRACE_ROWS_H
 #define MR_TRACE_ROWS_H

@@ -3,7 +3,8 @@
  *     TEST(a_tensor_lives_from_its_writer_to_its_last_reader) { CHECK_EQ(1 + 1, 2); }
  *     TEST_MAIN()
  *
- * TESTs of one program run in the order they are written.  Exit: 0, 1, or 77 when all was skipped.
+ * TESTs of one program run in the order they are written.  Exit: 0, 1, or 77 when
+ * all was skipped.
  */
 #ifndef TEST_H
 #define TEST_H

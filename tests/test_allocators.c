@@ -219,7 +219,8 @@ TEST(arenas_hand_superblocks_back_when_one_fails)
     must_place("1+1000@0 1- 2+4194304@1", "rmm_arena:arena_size=4MiB", UINT64_MAX,
                "R0:4194304 1>0:0+1024 1- 2>0:0+4194304");
     must_place("1+1@0 2+1@1 3+1@2 1- 2- 3- 4+4194304@1", "rmm_arena:arena_size=4MiB",
-               UINT64_MAX, "R0:4194304 1>0:0+256 2>0:1048576+256 3>0:2097152+256 1- 2- 3- 4>0:0+4194304");
+               UINT64_MAX,
+               "R0:4194304 1>0:0+256 2>0:1048576+256 3>0:2097152+256 1- 2- 3- 4>0:0+4194304");
     must_place("1+1000@0 2+4194304@1", "rmm_arena:arena_size=4MiB", UINT64_MAX,
                "R0:4194304 1>0:0+1024 2?");
 }

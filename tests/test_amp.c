@@ -61,15 +61,16 @@ TEST(products_read_16_bits_and_norms_32)
     for (uint32_t o = 0; o < out.ops.n; o++) {
         const mr_op *op = &out.ops.at[o];
         for (size_t i = 0; i < MR_COUNT(low); i++)
-            if (!strcmp(op->name, low[i])) CHECK(!any_full(&out, op->in) && !any_full(&out, op->out));
+            if (!strcmp(op->name, low[i]))
+                CHECK(!any_full(&out, op->in) && !any_full(&out, op->out));
         if (strstr(op->name, "layer_norm")) CHECK(is_full(&out, op->in.at[0]));
     }
     CHECK_EQ(gradients(&out), gradients(&in));
     mr_ctx_clear(&ctx);
 }
 
-/* Each parameter of a linear layer once, however often it is used (the decoder has the weight of
- * the embedding), each activation as often as it is read. */
+/* Each parameter of a linear layer once, however often it is used (the decoder has the weight
+ * of the embedding), each activation as often as it is read. */
 TEST(parameters_are_cast_once)
 {
     mr_ctx ctx = {0};
@@ -129,12 +130,13 @@ TEST(orders_that_cannot_work_are_refused)
     refuses("models/bert-base-changing-b16.csv.gz", "amp", "and one step");
 }
 
-/* ---- deliberate mistakes ----------------------------------------------------------------------- */
+/* ---- deliberate mistakes ----------------------------------------------------------------- */
 
 static mr_op *first_cast(const mr_trace *in, mr_trace *out, mr_phase phase)
 {
     uint32_t o = in->ops.n;
-    while (!out->ops.at[o].moves || out->ops.at[o].phase != phase || out->ops.at[o].in.n != 1) o++;
+    while (!out->ops.at[o].moves || out->ops.at[o].phase != phase || out->ops.at[o].in.n != 1)
+        o++;
     return &out->ops.at[o];
 }
 

@@ -123,8 +123,8 @@ TEST(of_many_oversize_blocks_only_what_is_needed_is_released)
     end(&w);
 }
 
-/* From above a set grows at its lower end, is released at its upper end, and then one comes back
- * to the middle. */
+/* From above a set grows at its lower end, is released at its upper end, and then one comes
+ * back to the middle. */
 TEST(a_block_between_others_is_found_in_its_turn)
 {
     enum { BLOCKS = 98, RELEASED = 48, LATE = 25 };

@@ -1,5 +1,6 @@
-/* Running under a budget: what simrd computed for real logs, to the integer, and its rules one by
- * one.  tests/oracle/dtr_random.py compares random logs with rules followed to the letter. */
+/* Running under a budget: what simrd computed for real logs, to the integer, and its
+ * rules one by one.  tests/oracle/dtr_random.py compares random logs with rules followed
+ * to the letter. */
 #include "dtr.h"
 #include "format.h"
 #include "rewrite_check.h"
@@ -92,8 +93,8 @@ TEST(every_cell_of_simrd_is_reached_to_the_integer)
     printf("%d cells\n", cells);
 }
 
-/* What simrd computed with its other two ways to deallocate, heuristic DTR: time in parts of the
- * step, at ratios 1.0, 0.9 and so on, rounded to four digits. */
+/* What simrd computed with its other two ways to deallocate, heuristic DTR: time in parts of
+ * the step, at ratios 1.0, 0.9 and so on, rounded to four digits. */
 static void check_policy(const char *name, dtr_dealloc dealloc, const char *want)
 {
     log_file log = {0};
@@ -138,8 +139,8 @@ TEST(small_quotients_are_those_of_doubles)
     CHECK(dtr_quotient(10, 5, 2) == 1.0);
 }
 
-/* Is `q` the double nearest to n / d, for n and d that are products of small numbers?  Checked with
- * whole numbers: q = m * 2^e. */
+/* Is `q` the double nearest to n / d, for n and d that are products of small numbers?  Checked
+ * with whole numbers: q = m * 2^e. */
 static bool is_nearest(uint64_t n, uint64_t d, double q)
 {
     int e;
@@ -187,9 +188,9 @@ TEST(large_quotients_are_correctly_rounded)
     "{\"INSTRUCTION\":\"CALL\",\"NAME\":\"f\",\"ARGS\":[" args "],\"RESULT\":[\"" name       \
     "\"],\"TIME\":\"" ns "\"}\n" MEMORY(name, bytes)                                         \
     "{\"INSTRUCTION\":\"ALIAS\",\"NAME\":\"" name "\",\"ALIAS\":\"" alias "\"}\n"
-#define MUTATE(arg, ns) \
-    "{\"INSTRUCTION\":\"MUTATE\",\"NAME\":\"g_\",\"ARGS\":[" arg "],\"MUTATE\":[0],\"TIME\":\"" ns \
-    "\"}\n"
+#define MUTATE(arg, ns)                                                                        \
+    "{\"INSTRUCTION\":\"MUTATE\",\"NAME\":\"g_\",\"ARGS\":[" arg                               \
+    "],\"MUTATE\":[0],\"TIME\":\"" ns "\"}\n"
 #define COPY(to, from) \
     "{\"INSTRUCTION\":\"COPY\",\"DST\":\"" to "\",\"SRC\":\"" from "\"}\n"
 #define RELEASE(name) "{\"INSTRUCTION\":\"RELEASE\",\"NAME\":\"" name "\"}\n"
@@ -208,7 +209,8 @@ static dtr_report run_text(mr_ctx *ctx, const char *text, uint64_t budget, const
         return report;
     }
     remove("test_dtr.log");
-    const dtr_options o = {budget, UINT64_MAX, dtr_find_name(name)->heuristic, DTR_EAGER, 0, NULL};
+    const dtr_options o = {
+        budget, UINT64_MAX, dtr_find_name(name)->heuristic, DTR_EAGER, 0, NULL};
     dtr_run_program(ctx, program, &o, true, &report);
     return report;
 }
@@ -279,7 +281,8 @@ static uint64_t duration(const mr_trace *t)
     return ns;
 }
 
-/* The run's trace is the same computation, in no more memory and in the time that the run took. */
+/* The run's trace is the same computation, in no more memory and in the time that
+ * the run took. */
 static void check_written(const char *path, double ratio, const char *heuristic)
 {
     mr_ctx ctx = {0};
@@ -314,8 +317,9 @@ static void check_written(const char *path, double ratio, const char *heuristic)
 
 TEST(a_run_is_written_as_the_same_computation_within_the_budget)
 {
-    static const char *const models[] = {"resnet50-b64-i224", "unet-b8-i256", "vit-b16-b64-i224",
-                                         "bert-base-mlm-b32-s128", "lstm-650-b20-s35"};
+    static const char *const models[] = {"resnet50-b64-i224", "unet-b8-i256",
+                                         "vit-b16-b64-i224", "bert-base-mlm-b32-s128",
+                                         "lstm-650-b20-s35"};
     char path[300];
     for (size_t i = 0; i < MR_COUNT(models); i++) {
         snprintf(path, sizeof path, TRACES "/models/%s.csv.gz", models[i]);
@@ -338,9 +342,9 @@ TEST(so_are_runs_of_real_logs)
     }
 }
 
-/* Parts of the step that the DTR prototype computed again on a GPU, at budgets of so many bytes: the
- * share here lies within 2 points.  It does not for the Transformer in 2 GB, where the GPU's was
- * 50.5 and heuristic DTR has 34.4, DTR-eq 54.5. */
+/* Parts of the step that the DTR prototype computed again on a GPU, at budgets of so many
+ * bytes: the share here lies within 2 points.  It does not for the Transformer in 2 GB, where
+ * the GPU's was 50.5 and heuristic DTR has 34.4, DTR-eq 54.5. */
 TEST(as_much_is_computed_again_as_on_a_gpu)
 {
     static const struct measured {
@@ -365,8 +369,8 @@ TEST(as_much_is_computed_again_as_on_a_gpu)
                                .dealloc = DTR_EAGER};
         dtr_run_program(&ctx, &log.program, &o, false, &r);
         const double got = 100 * (double)r.remat / (double)dtr_compute_ns(&log.program);
-        printf("%s in %g GB: %.2f %%, on the GPU %.2f %%\n", list[i].log, list[i].bytes / 1e9, got,
-               list[i].percent);
+        printf("%s in %g GB: %.2f %%, on the GPU %.2f %%\n", list[i].log, list[i].bytes / 1e9,
+               got, list[i].percent);
         if (r.result || fabs(got - list[i].percent) > 2)
             TEST_FAIL("%s in %g GB is further away", list[i].log, list[i].bytes / 1e9);
         mr_ctx_clear(&ctx);
@@ -412,8 +416,9 @@ TEST(the_best_is_between_the_bound_and_every_heuristic)
     mr_trace trace;
     for (int change = 0; change < 2; change++) {
         dtr_program program;
-        CHECK_EQ(mr_recording_read(&ctx, TRACES "/models/resnet50-b64-i224.csv.gz", NULL, &trace),
-                 MR_OK);
+        CHECK_EQ(
+            mr_recording_read(&ctx, TRACES "/models/resnet50-b64-i224.csv.gz", NULL, &trace),
+            MR_OK);
         CHECK_EQ(dtr_program_make(&ctx, &trace, (dtr_change)change, &program), MR_OK);
         check_best(&program, 0.9);
         check_best(&program, 0.6);
@@ -428,8 +433,8 @@ TEST(the_best_is_between_the_bound_and_every_heuristic)
     mr_ctx_clear(&ctx);
 }
 
-/* A recurrent net makes what waits as deep as the step is long: x1 = f(x0), x2 = f(x1) ..., and the
- * last op reads what went long ago. */
+/* A recurrent net makes what waits as deep as the step is long: x1 = f(x0), x2 = f(x1) ..., and
+ * the last op reads what went long ago. */
 static void make_deep(mr_ctx *ctx, uint32_t n, mr_trace *t)
 {
     mr_trace_init(ctx, t, "deep");

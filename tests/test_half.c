@@ -47,7 +47,8 @@ TEST(what_is_half_already_is_refused)
 {
     mr_ctx ctx = {0};
     mr_trace in, out;
-    CHECK_EQ(rewritten(&ctx, "models/vit-b16-b64-i224-bf16.csv.gz", &in, &out), MR_EUNSUPPORTED);
+    CHECK_EQ(rewritten(&ctx, "models/vit-b16-b64-i224-bf16.csv.gz", &in, &out),
+             MR_EUNSUPPORTED);
     CHECK_HAS(ctx.failure.text, "is of precision bfloat16");
     mr_ctx_clear(&ctx);
 }

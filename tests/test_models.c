@@ -1,6 +1,6 @@
-/* The recorded models: what memreuse rebuilds from each file is what PyTorch counted in the run.
- * Twice: from the allocations and frees of the file, and without them, from what its ops read, make
- * and save and what the program drops.  Rewrites stand on the second. */
+/* The recorded models: what memreuse rebuilds from each file is what PyTorch counted in the
+ * run.  Twice: from the allocations and frees of the file, and without them, from what its ops
+ * read, make and save and what the program drops.  Rewrites stand on the second. */
 #include "csv_reader.h"
 #include "format.h"
 #include "schedule.h"
@@ -88,8 +88,8 @@ static bool says_of(const mr_trace *trace)
     return says || !backward;
 }
 
-/* Lifetimes that follow from the ops give the same curve: its widest distance from the recorded one
- * is 0, and so is the area between them, in bytes times ops. */
+/* Lifetimes that follow from the ops give the same curve: its widest distance from the recorded
+ * one is 0, and so is the area between them, in bytes times ops. */
 static void check_derived(mr_ctx *ctx, const mr_trace *trace, const curve *recorded)
 {
     mr_schedule schedule;
@@ -123,7 +123,8 @@ static void check_lives(mr_ctx *ctx, const mr_trace *trace, const table *t)
     CHECK_EQ(checksum(&live), strtoull(field(t, "curve"), NULL, 16));
     CHECK_EQ(checksum(&live), strtoull(field(t, "counted_curve"), NULL, 16));
     if (says_of(trace)) check_derived(ctx, trace, &live);
-    else printf("    %s: made before ops said whose gradients they compute\n", field(t, "file"));
+    else
+        printf("    %s: made before ops said whose gradients they compute\n", field(t, "file"));
 }
 
 static void check_row(const char *folder, const table *t)

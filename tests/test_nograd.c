@@ -88,7 +88,7 @@ TEST(several_steps_are_refused)
             "no forward and backward pass");
 }
 
-/* ---- deliberate mistakes ----------------------------------------------------------------------- */
+/* ---- deliberate mistakes ----------------------------------------------------------------- */
 
 static uint32_t first_of(const mr_trace *trace, const char *name)
 {
@@ -97,7 +97,8 @@ static uint32_t first_of(const mr_trace *trace, const char *name)
     return o;
 }
 
-static void expect(void (*mistake)(mr_ctx *, const mr_trace *, mr_trace *), const char *sentence)
+static void expect(void (*mistake)(mr_ctx *, const mr_trace *, mr_trace *),
+                   const char *sentence)
 {
     mr_ctx ctx = {0};
     mr_trace in, out;

@@ -1,4 +1,5 @@
-/* optimizer: states and temporaries by name and form, what the referee makes of it, refusals. */
+/* optimizer: states and temporaries by name and form, what the referee makes
+ * of it, refusals. */
 #include "evaluate.h"
 #include "format.h"
 #include "rewrite_check.h"
@@ -111,7 +112,7 @@ TEST(what_has_no_single_update_is_refused)
     }
 }
 
-/* ---- deliberate mistakes ----------------------------------------------------------------------- */
+/* ---- deliberate mistakes ----------------------------------------------------------------- */
 
 static void expect(void (*mistake)(mr_ctx *, mr_trace *), const char *sentence)
 {

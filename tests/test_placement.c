@@ -190,7 +190,7 @@ TEST(growth_is_what_every_further_iteration_adds)
     mr_ctx_clear(&ctx);
 }
 
-/* ---- the referee -------------------------------------------------------------------------- */
+/* ---- the referee ------------------------------------------------------------------------- */
 
 typedef struct wrong {
     mr_ctx ctx;

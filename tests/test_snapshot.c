@@ -619,7 +619,8 @@ TEST(a_block_at_the_end_has_room_for_what_was_asked)
     block(&d, 0x200200, 0x1ffe00, "inactive");
     end_segment(&d);
     end(&d);
-    CHECK_HAS(said(&ctx, &d), "piece 0 at the end of device 0 is wrong, expected as many bytes as");
+    CHECK_HAS(said(&ctx, &d),
+              "piece 0 at the end of device 0 is wrong, expected as many bytes as");
     mr_ctx_clear(&ctx);
 }
 

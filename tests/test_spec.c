@@ -32,15 +32,18 @@ TEST(brackets_keep_commas_and_colons_together)
     mr_ctx ctx = {0};
     CHECK_STR(canonical(&ctx, "pytorch:roundup_power2_divisions=[256:1,512:2,>:8],version=2.4"),
               "pytorch:roundup_power2_divisions=[256:1,512:2,>:8],version=2.4");
-    CHECK_STR(canonical(&ctx, "pytorch:conf=[max_split_size_mb:128,garbage_collection_threshold:0.8]"),
-              "pytorch:conf=[max_split_size_mb:128,garbage_collection_threshold:0.8]");
+    CHECK_STR(
+        canonical(&ctx,
+                  "pytorch:conf=[max_split_size_mb:128,garbage_collection_threshold:0.8]"),
+        "pytorch:conf=[max_split_size_mb:128,garbage_collection_threshold:0.8]");
     mr_ctx_clear(&ctx);
 }
 
 TEST(a_typo_names_the_nearest_word_and_where_it_stands)
 {
     mr_ctx ctx = {0};
-    CHECK_STR(canonical(&ctx, "pytorhc"), "unknown strategy 'pytorhc' (did you mean 'pytorch'?)");
+    CHECK_STR(canonical(&ctx, "pytorhc"),
+              "unknown strategy 'pytorhc' (did you mean 'pytorch'?)");
     CHECK_STR(underlined(&ctx, "pytorhc"), "pytorhc");
     CHECK_STR(canonical(&ctx, "pytorch:expandible_segments=1"),
               "'pytorch' has no parameter 'expandible_segments' (did you mean "
@@ -62,7 +65,8 @@ TEST(a_spec_that_cannot_be_is_refused_with_the_reason)
               "'native' is a placement: it stands alone at the end of a spec");
     CHECK_STR(canonical(&ctx, "native+pytorch"),
               "'native' is a placement: it stands alone at the end of a spec");
-    CHECK_STR(canonical(&ctx, "pytorch/"), "'pytorch' is a placement: it stands alone at the end of a spec");
+    CHECK_STR(canonical(&ctx, "pytorch/"),
+              "'pytorch' is a placement: it stands alone at the end of a spec");
     CHECK_HAS(canonical(&ctx, "pytorch:version=3.1"), "version");
     CHECK_HAS(canonical(&ctx, "pytorch:version=2.99"), "known are 2.0 to 2.15");
     CHECK_HAS(canonical(&ctx, "pytorch:garbage_collection_threshold=1.5"), "from 0 to 1");
@@ -82,8 +86,9 @@ TEST(sizes_are_read_with_their_units)
     CHECK_EQ(bytes, UINT64_MAX);
     CHECK(mr_parse_size("12582912.5TiB", &bytes));
     CHECK_EQ(bytes, ((uint64_t)12582912 << 40) + ((uint64_t)1 << 39));
-    const char *const wrong[] = {"",     "x",    "-1",    "1.2.3",  "4 apples", "99999999TiB",
-                                 "1e9",  "0x10", "GiB",   " 1",     "inf",      "18446744073709551616"};
+    const char *const wrong[] = {"",         "x",           "-1",  "1.2.3",
+                                 "4 apples", "99999999TiB", "1e9", "0x10",
+                                 "GiB",      " 1",          "inf", "18446744073709551616"};
     for (size_t i = 0; i < MR_COUNT(wrong); i++)
         if (mr_parse_size(wrong[i], &bytes)) TEST_FAIL("'%s' was taken for a size", wrong[i]);
 }

@@ -36,7 +36,8 @@ static mr_trace random_trace(mr_ctx *ctx, uint64_t seed, uint32_t n)
                     (mr_storage){.bytes = some_size(&state), .stream = draw(&state) % 2,
                                  .stack = MR_NONE, .before = before});
             MR_PUSH(ctx, &live, trace.storages.n - 1);
-            if (!before) MR_PUSH(ctx, &trace.events, (mr_event){MR_ALLOC, trace.storages.n - 1});
+            if (!before)
+                MR_PUSH(ctx, &trace.events, (mr_event){MR_ALLOC, trace.storages.n - 1});
         } else if (dice < 94 && live.n) {
             const uint32_t i = draw(&state) % live.n, s = live.at[i];
             live.at[i] = live.at[--live.n];
@@ -62,7 +63,8 @@ static const char *const variants[] = {
     "pytorch:version=2.0",
 };
 
-/* All strategies that place, by their defaults, then some of their variants; NULL at the end. */
+/* All strategies that place, by their defaults, then some of their variants; NULL
+ * at the end. */
 static const char *placing(size_t i)
 {
     for (size_t s = 0; mr_strategies[s]; s++)

@@ -35,7 +35,11 @@ static mr_trace operators(mr_ctx *ctx)
 {
     mr_trace t = small(ctx);
     MR_PUSH(ctx, &t.ops,
-            (mr_op){.name = "f", .module = "", .again = MR_NONE, .of = MR_NONE, .in = one(ctx, 0),
+            (mr_op){.name = "f",
+                    .module = "",
+                    .again = MR_NONE,
+                    .of = MR_NONE,
+                    .in = one(ctx, 0),
                     .out = one(ctx, 1)});
     MR_PUSH(ctx, &t.events, (mr_event){MR_RUN, 0});
     MR_PUSH(ctx, &t.events, (mr_event){MR_DROP, 1});

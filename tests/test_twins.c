@@ -1,8 +1,8 @@
 /* Twins: what a strategy predicts from a plain recording, against a recording of PyTorch with
  * the technique switched on.
  *
- * bench/twin_specs.csv says by which spec a twin is predicted; bench/results/twins.csv is what comes
- * out, and no error in it may grow.  UPDATE=1 writes it anew.
+ * bench/twin_specs.csv says by which spec a twin is predicted; bench/results/twins.csv is what
+ * comes out, and no error in it may grow.  UPDATE=1 writes it anew.
  */
 #include "csv_reader.h"
 #include "evaluate.h"

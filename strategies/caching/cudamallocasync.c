@@ -3,9 +3,9 @@
  * What the driver does inside is not public.  Documented, and followed here: memory freed in a
  * stream serves that stream at once; others get it when the driver may make them wait
  * (reuse_allow_internal_dependencies), or after a synchronisation; then the pool also gives
- * back what it holds above its threshold.  A flush synchronises the device.  The other two reuse
- * policies hang on events and on time that a recording does not tell.  Supposed: best fit,
- * splitting to 512 bytes, and growth in steps.
+ * back what it holds above its threshold.  A flush synchronises the device.  The other two
+ * reuse policies hang on events and on time that a recording does not tell.  Supposed: best
+ * fit, splitting to 512 bytes, and growth in steps.
  */
 #include "chunks.h"
 #include "strategy.h"

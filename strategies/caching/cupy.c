@@ -1,9 +1,9 @@
 /* cupy -- CuPy's memory pool: for each stream a set of chunks, best fit, exact sizes.
  *
  * The device is asked for exactly the rounded request, and whatever a chunk has beyond the
- * request is split off.  A segment goes back only when it is in one piece, by flush, or before the pool
- * refuses.  Of equally large chunks CuPy takes the one whose Python object lies lowest, which
- * nothing outside knows; here it is the chunk that lies lowest.
+ * request is split off.  A segment goes back only when it is in one piece, by flush, or before
+ * the pool refuses.  Of equally large chunks CuPy takes the one whose Python object lies
+ * lowest, which nothing outside knows; here it is the chunk that lies lowest.
  */
 #include "chunks.h"
 #include "strategy.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- parameters -------------------------------------------------------------------------------- */
+/* ---- parameters -------------------------------------------------------------------------- */
 
 typedef struct settings {
     const char *version;
@@ -118,7 +118,7 @@ static mr_status validate(mr_ctx *ctx, const void *params)
     return read_settings(ctx, params, &version, &options);
 }
 
-/* ---- placing ------------------------------------------------------------------------------ */
+/* ---- placing ----------------------------------------------------------------------------- */
 
 static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, mr_placer *out)
 {

@@ -1,8 +1,8 @@
 /* rmm_binning -- RMM's binning_memory_resource: small requests get blocks of fixed sizes.
  *
  * The smallest bin that is large enough serves a request, and larger ones go upstream.  A bin
- * asks upstream for 128 blocks at once; each stream has a queue of free ones, takes from its front,
- * puts back at its end, and without any takes from another stream's.
+ * asks upstream for 128 blocks at once; each stream has a queue of free ones, takes from its
+ * front, puts back at its end, and without any takes from another stream's.
  */
 #include "rmm_lists.h"
 #include "strategy.h"

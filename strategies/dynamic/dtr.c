@@ -1,10 +1,11 @@
 /* dtr -- forgets tensors when memory runs out, and computes them again when they are needed.
  *
- * The step runs as it was recorded, under a budget.  Before an op whose outputs do not fit, storages
- * are evicted, the one with the least score first; before an op that reads what is gone, the ops that
- * made it run again.  What the paper's heuristics decide never looks ahead, so a framework could do
- * the same while it trains.  heuristic=best knows the recording: it tries them all, others that know
- * who reads next, and then variations of the best, and says how far it is from what no plan can beat.
+ * The step runs as it was recorded, under a budget.  Before an op whose outputs do not fit,
+ * storages are evicted, the one with the least score first; before an op that reads what is
+ * gone, the ops that made it run again.  What the paper's heuristics decide never looks ahead,
+ * so a framework could do the same while it trains.  heuristic=best knows the recording: it
+ * tries them all, others that know who reads next, and then variations of the best, and says
+ * how far it is from what no plan can beat.
  *
  * Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021.
  */
@@ -20,7 +21,8 @@ typedef struct settings {
 } settings;
 
 static const mr_param params_table[] = {
-    MR_PARAM_SIZE(settings, budget, "0", 0, 0, "memory that may be used; 0 for a part of the peak"),
+    MR_PARAM_SIZE(settings, budget, "0", 0, 0,
+                  "memory that may be used; 0 for a part of the peak"),
     MR_PARAM_REAL(settings, ratio, "0.5", 0.01, 1, "that part, when no budget is given"),
     MR_PARAM_CHOICE(settings, heuristic,
                     "dtr|dtr-eq|local|msps|lru|size|random|dtr-size|dtr-stale|dtr-cost|eq-size"
@@ -53,11 +55,12 @@ static mr_status refuse(mr_ctx *ctx, const dtr_program *program, const dtr_optio
                                           "computes more again than the limit allows"};
     dtr_bound bound;
     dtr_find_bound(ctx, program, options->budget, &bound);
-    return mr_fail(ctx, MR_EUNSUPPORTED,
-                   "under a budget of %s '%s' %s, expected a larger budget: without one it takes"
-                   " %s, and no plan can do with less than %s",
-                   mr_print_size(ctx, options->budget), program->trace->name, results[result],
-                   mr_print_size(ctx, dtr_live_peak(program)), mr_print_size(ctx, bound.bytes));
+    return mr_fail(
+        ctx, MR_EUNSUPPORTED,
+        "under a budget of %s '%s' %s, expected a larger budget: without one it takes"
+        " %s, and no plan can do with less than %s",
+        mr_print_size(ctx, options->budget), program->trace->name, results[result],
+        mr_print_size(ctx, dtr_live_peak(program)), mr_print_size(ctx, bound.bytes));
 }
 
 static void remark(mr_ctx *ctx, const dtr_program *program, const dtr_options *options,
@@ -68,12 +71,13 @@ static void remark(mr_ctx *ctx, const dtr_program *program, const dtr_options *o
     dtr_find_bound(ctx, program, options->budget, &bound);
     MR_PUSH(ctx, &out->remarks,
             mr_printf(ctx,
-                      "under a budget of %s, %" PRIu64 " evictions and %" PRIu64 " ops run again,"
+                      "under a budget of %s, %" PRIu64 " evictions and %" PRIu64
+                      " ops run again,"
                       " which is %.2f%% more time; no plan can do with less than %.2f%%, nor"
                       " with less than %s",
                       mr_print_size(ctx, options->budget), report->evictions, report->remats,
-                      100 * (double)report->remat / compute, 100 * (double)bound.remat / compute,
-                      mr_print_size(ctx, bound.bytes)));
+                      100 * (double)report->remat / compute,
+                      100 * (double)bound.remat / compute, mr_print_size(ctx, bound.bytes)));
 }
 
 static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr_trace *out)

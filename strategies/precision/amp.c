@@ -2,7 +2,8 @@
  *
  * Matrix products and convolutions run with 16 bits and have what they read cast; norms, losses
  * and such with 32; everything else as what it reads.  Casts of parameters are kept until the
- * forward pass ends, casts of activations are not shared.  Gradients of parameters have 32 bits.
+ * forward pass ends, casts of activations are not shared.  Gradients of parameters
+ * have 32 bits.
  */
 #include "strategy.h"
 

@@ -1,7 +1,8 @@
-/* half -- the whole model in 16 bits: parameters, activations, gradients and the optimizer's states.
+/* half -- the whole model in 16 bits: parameters, activations, gradients and
+ * the optimizer's states.
  *
- * As a model that is made with torch.set_default_dtype(torch.bfloat16).  What norms note of their
- * input for the backward pass keeps its 32 bits.  Nothing is cast and no op is added.
+ * As a model that is made with torch.set_default_dtype(torch.bfloat16).  What norms note of
+ * their input for the backward pass keeps its 32 bits.  Nothing is cast and no op is added.
  */
 #include "strategy.h"
 

@@ -1,8 +1,9 @@
 /* bound -- the largest sum of bytes live at once: what no placement beats.
  *
- * Every tensor has addresses of its own for ever, and exactly its bytes stand behind them while it
- * lives; so nothing is rounded, nothing lies idle and nothing has to fit between other things.
- * No device can do that for free, therefore its calls cost nothing here and are not counted.
+ * Every tensor has addresses of its own for ever, and exactly its bytes stand behind them
+ * while it lives; so nothing is rounded, nothing lies idle and nothing has to fit between
+ * other things.  No device can do that for free, therefore its calls cost nothing here and
+ * are not counted.
  */
 #include "strategy.h"
 

@@ -1,11 +1,13 @@
 /* native -- one device allocation per tensor, given back as soon as it is freed.
  *
- * What a program does that calls cudaMalloc and cudaFree by hand.  Memory is rounded up to whole
- * pages by the device; every allocation and every free is a call, and the calls are what it costs.
+ * What a program does that calls cudaMalloc and cudaFree by hand.  Memory is rounded up to
+ * whole pages by the device; every allocation and every free is a call, and the calls are
+ * what it costs.
  */
 #include "strategy.h"
 
-static bool native_alloc(void *self, mr_placer *placer, const mr_request *request, mr_block *out)
+static bool native_alloc(void *self, mr_placer *placer, const mr_request *request,
+                         mr_block *out)
 {
     (void)self;
     *out = (mr_block){.segment = MR_NONE, .bytes = request->bytes};

@@ -1,8 +1,10 @@
-/* optimizer -- the update by another optimizer, or in another form: its states, its temporaries.
+/* optimizer -- the update by another optimizer, or in another form: its
+ * states, its temporaries.
  *
- * `foreach` works on all parameters at once, with temporaries as large as all of them; `for-loop`
- * on one after the other, a variable holding on to the one before; `fused` is one op.  What only
- * works on gradients, such as clipping, stays.  Parameters are given states from before the step.
+ * `foreach` works on all parameters at once, with temporaries as large as all of them;
+ * `for-loop` on one after the other, a variable holding on to the one before; `fused` is one
+ * op.  What only works on gradients, such as clipping, stays.  Parameters are given states from
+ * before the step.
  */
 #include "strategy.h"
 

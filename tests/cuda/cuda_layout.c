@@ -5,7 +5,7 @@
 #include "cuda_driver.h"
 
 #if CUDA_VERSION < 11010
-#error "expected headers of CUDA 11.1 or later: set MR_CUDA_INCLUDE to an empty folder to go without"
+#error "expected CUDA 11.1 or later: set MR_CUDA_INCLUDE to an empty folder to go without"
 #endif
 
 #define SAME(what, a, b) _Static_assert((a) == (b), what)

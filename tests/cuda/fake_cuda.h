@@ -1,9 +1,10 @@
-/* fake_cuda.h -- a CUDA driver that holds host memory: what its parts share, and what tests ask.
+/* fake_cuda.h -- a CUDA driver that holds host memory: what its parts share, and
+ * what tests ask.
  *
  * It is built as libcuda.so.1 and keeps books as a driver does.  Work given to a stream waits
- * until somebody waits for it, and streams are then run one after the other: what lacks an event
- * between streams finds wrong bytes.  Wrong use is written down as
- * a violation and answered with an error.
+ * until somebody waits for it, and streams are then run one after the other: what lacks an
+ * event between streams finds wrong bytes.  Wrong use is written down as a violation and
+ * answered with an error.
  *
  * From the environment, or by the functions below:
  *     FAKE_CUDA_MEMORY    bytes of the device, 80 GiB
@@ -29,7 +30,7 @@ typedef struct fake_settings {
     uint64_t memory, context, devices, version, fail, error, start, order, corrupt;
 } fake_settings;
 
-/* ---- for tests ----------------------------------------------------------------------------- */
+/* ---- for tests --------------------------------------------------------------------------- */
 
 fake_settings *fake_cuda_settings(void);
 uint64_t fake_cuda_calls(void); /* since the last reset */
@@ -39,7 +40,7 @@ uint32_t fake_cuda_leaks(void);
 const char *fake_cuda_violation(void);
 void fake_cuda_reset(void); /* forgets calls, peak, violation and leaks */
 
-/* ---- among its parts ------------------------------------------------------------------------- */
+/* ---- among its parts --------------------------------------------------------------------- */
 
 /* Counts the call; an error when this one is to fail.  Giving back does its work all the same:
  * a driver reports there what went wrong before. */

@@ -61,7 +61,8 @@ mr_cuda_result fake_begin(const char *name)
 {
     const fake_settings *s = fake_cuda_settings();
     books.calls++;
-    if (!books.started && strcmp(name, "cuInit") != 0) return fake_wrong("%s before cuInit", name);
+    if (!books.started && strcmp(name, "cuInit") != 0)
+        return fake_wrong("%s before cuInit", name);
     if (s->fail && books.calls == s->fail) return (mr_cuda_result)s->error;
     return 0;
 }
@@ -108,7 +109,7 @@ void fake_cuda_reset(void)
     *books.violation = '\0';
 }
 
-/* ---- the driver and its devices ------------------------------------------------------------------ */
+/* ---- the driver and its devices ---------------------------------------------------------- */
 
 mr_cuda_result cuInit(unsigned flags);
 mr_cuda_result cuInit(unsigned flags)
@@ -139,11 +140,12 @@ mr_cuda_result cuGetErrorName(mr_cuda_result result, const char **text)
 mr_cuda_result cuGetErrorString(mr_cuda_result result, const char **text);
 mr_cuda_result cuGetErrorString(mr_cuda_result result, const char **text)
 {
-    *text = result == MR_CUDA_NO_MEMORY    ? "out of memory"
-            : result == MR_CUDA_INVALID    ? "invalid argument"
-            : result == FAKE_CUDA_ILLEGAL  ? "an illegal memory access was encountered"
-            : result == MR_CUDA_UNAVAILABLE ? "CUDA-capable device(s) is/are busy or unavailable"
-                                           : "unknown error";
+    *text = result == MR_CUDA_NO_MEMORY   ? "out of memory"
+            : result == MR_CUDA_INVALID   ? "invalid argument"
+            : result == FAKE_CUDA_ILLEGAL ? "an illegal memory access was encountered"
+            : result == MR_CUDA_UNAVAILABLE
+                ? "CUDA-capable device(s) is/are busy or unavailable"
+                : "unknown error";
     return 0;
 }
 
@@ -197,14 +199,15 @@ mr_cuda_result cuDeviceGetAttribute(int *value, int attribute, int device)
     return fake_wrong("attribute %d is not one of those known here", attribute);
 }
 
-/* ---- contexts -------------------------------------------------------------------------------------- */
+/* ---- contexts ---------------------------------------------------------------------------- */
 
 mr_cuda_result cuDevicePrimaryCtxRetain(mr_cuda_context **context, int device);
 mr_cuda_result cuDevicePrimaryCtxRetain(mr_cuda_context **context, int device)
 {
     const mr_cuda_result failed = fake_begin(__func__);
     if (failed) return failed;
-    if (!books.contexts && !fake_charge(fake_cuda_settings()->context)) return MR_CUDA_NO_MEMORY;
+    if (!books.contexts && !fake_charge(fake_cuda_settings()->context))
+        return MR_CUDA_NO_MEMORY;
     books.contexts++;
     fake_hold(1);
     primary.device = device;

@@ -78,7 +78,7 @@ void fake_memory_forget(void)
     memory.used = memory.peak = 0;
 }
 
-/* ---- pieces ---------------------------------------------------------------------------------- */
+/* ---- pieces ------------------------------------------------------------------------------ */
 
 /* Number of pieces that begin at or below the address. */
 static uint32_t below(uint64_t at)
@@ -116,13 +116,14 @@ bool fake_may_touch(mr_cuda_pointer at, uint64_t bytes)
         if (!i || !memory.piece[i - 1].open) return false;
         const piece *p = &memory.piece[i - 1];
         if (at >= p->at + p->bytes) return false;
-        if (!p->handle) return end <= p->at + p->bytes; /* what lies behind is somebody else's */
+        if (!p->handle)
+            return end <= p->at + p->bytes; /* what lies behind is somebody else's */
         at = p->at + p->bytes;
     }
     return true;
 }
 
-/* ---- the simple kind --------------------------------------------------------------------------- */
+/* ---- the simple kind --------------------------------------------------------------------- */
 
 mr_cuda_result cuMemAlloc_v2(mr_cuda_pointer *at, size_t bytes);
 mr_cuda_result cuMemAlloc_v2(mr_cuda_pointer *at, size_t bytes)
@@ -158,7 +159,7 @@ mr_cuda_result cuMemFree_v2(mr_cuda_pointer at)
     return failed;
 }
 
-/* ---- addresses and physical memory --------------------------------------------------------------- */
+/* ---- addresses and physical memory ------------------------------------------------------- */
 
 mr_cuda_result cuMemGetAllocationGranularity(size_t *bytes, const mr_cuda_property *property,
                                              int recommended);

@@ -22,7 +22,7 @@ typedef struct task {
     uint64_t bytes;
     mr_cuda_pointer on_device; /* COPY: which of its ends is there */
     mr_cuda_event *event;      /* RECORD, WAIT */
-    uint64_t until;            /* WAIT: tasks of the other stream that come first; RECORD: own */
+    uint64_t until; /* WAIT: tasks of the other stream that come first; RECORD: own */
     struct mr_cuda_stream *other;
     struct task *next;
 } task;
@@ -46,7 +46,7 @@ static struct {
     mr_cuda_result sticky; /* what went wrong on the device stays */
 } lines;
 
-/* ---- running ------------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------------------- */
 
 static double now_ms(void)
 {
@@ -149,7 +149,7 @@ void fake_streams_forget(void)
     lines.sticky = 0;
 }
 
-/* ---- streams and events ---------------------------------------------------------------------------- */
+/* ---- streams and events ------------------------------------------------------------------ */
 
 mr_cuda_result cuCtxSynchronize(void);
 mr_cuda_result cuCtxSynchronize(void)
@@ -164,7 +164,8 @@ mr_cuda_result cuStreamCreate(mr_cuda_stream **stream, unsigned flags)
 {
     const mr_cuda_result failed = fake_begin(__func__);
     if (failed) return failed;
-    if (flags != MR_CUDA_OF_ITS_OWN) return fake_wrong("a stream that waits for the default one");
+    if (flags != MR_CUDA_OF_ITS_OWN)
+        return fake_wrong("a stream that waits for the default one");
     *stream = calloc(1, sizeof **stream);
     (*stream)->next = lines.streams;
     lines.streams = *stream;
@@ -226,9 +227,11 @@ mr_cuda_result cuStreamWaitEvent(mr_cuda_stream *stream, mr_cuda_event *event, u
 {
     const mr_cuda_result failed = fake_begin(__func__);
     if (failed) return failed;
-    if (flags || !event->recorded) return fake_wrong("a stream waits for an event without a past");
-    return issue(stream,
-                 (task){.kind = WAIT, .event = event, .other = event->stream, .until = event->until});
+    if (flags || !event->recorded)
+        return fake_wrong("a stream waits for an event without a past");
+    return issue(
+        stream,
+        (task){.kind = WAIT, .event = event, .other = event->stream, .until = event->until});
 }
 
 mr_cuda_result cuEventElapsedTime(float *ms, mr_cuda_event *from, mr_cuda_event *to);
@@ -242,7 +245,7 @@ mr_cuda_result cuEventElapsedTime(float *ms, mr_cuda_event *from, mr_cuda_event 
     return 0;
 }
 
-/* ---- copies ------------------------------------------------------------------------------------------ */
+/* ---- copies ------------------------------------------------------------------------------ */
 
 mr_cuda_result cuMemHostAlloc(void **at, size_t bytes, unsigned flags);
 mr_cuda_result cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
@@ -314,7 +317,7 @@ mr_cuda_result cuMemcpyHtoDAsync_v2(mr_cuda_pointer to, const void *from, size_t
                                 .on_device = to});
 }
 
-/* ---- modules and launches ------------------------------------------------------------------------------ */
+/* ---- modules and launches ---------------------------------------------------------------- */
 
 mr_cuda_result cuModuleLoadData(mr_cuda_module **module, const void *image);
 mr_cuda_result cuModuleLoadData(mr_cuda_module **module, const void *image)

@@ -1,4 +1,5 @@
-/* on_fake.h -- recordings carried out on the driver that holds host memory, beside the model. */
+/* on_fake.h -- recordings carried out on the driver that holds host memory,
+ * beside the model. */
 #ifndef ON_FAKE_H
 #define ON_FAKE_H
 
@@ -33,8 +34,9 @@ typedef struct outcome {
     char violation[512];
 } outcome;
 
-static inline mr_status evaluate(mr_ctx *ctx, const char *path, const char *spec, uint32_t iterations,
-                          const mr_backend *backend, const mr_manner *manner, mr_metrics *out)
+static inline mr_status evaluate(mr_ctx *ctx, const char *path, const char *spec,
+                                 uint32_t iterations, const mr_backend *backend,
+                                 const mr_manner *manner, mr_metrics *out)
 {
     const mr_read_options options = {0};
     mr_trace trace;

@@ -1,4 +1,5 @@
-/* The backend for devices, on a driver that holds host memory: every placement, every failure. */
+/* The backend for devices, on a driver that holds host memory: every
+ * placement, every failure. */
 #include <glob.h>
 #include <stdlib.h>
 
@@ -47,7 +48,8 @@ TEST(tiny_recordings_end_at_the_models_peak_with_every_byte_right)
         if (!on_tiny(specs[s])) TEST_FAIL("%s was not tried on any recording", specs[s]);
 }
 
-/* Those that need a parameter, or more of a recording, are left out where they are not above. */
+/* Those that need a parameter, or more of a recording, are left out where they
+ * are not above. */
 TEST(so_they_do_under_every_strategy_as_it_is)
 {
     for (size_t i = 0; mr_strategies[i]; i++) {
@@ -59,7 +61,7 @@ TEST(so_they_do_under_every_strategy_as_it_is)
     }
 }
 
-/* ---- failures ------------------------------------------------------------------------------- */
+/* ---- failures ---------------------------------------------------------------------------- */
 
 /* Every byte is looked at above; here it is the ways out that count. */
 static const mr_manner sparse = {
@@ -94,7 +96,7 @@ TEST(whatever_call_fails_there_is_a_sentence_and_nothing_is_left_behind)
     every_call_fails_once(TRACES "/tiny/mlp.csv", "pytorch", &full);
 }
 
-/* ---- integrity -------------------------------------------------------------------------------- */
+/* ---- integrity --------------------------------------------------------------------------- */
 
 TEST(one_changed_byte_ends_the_run_with_both_owners_named)
 {
@@ -133,7 +135,7 @@ TEST(two_owners_of_one_place_are_both_named)
     mr_ctx_clear(&ctx);
 }
 
-/* ---- machines that cannot --------------------------------------------------------------------- */
+/* ---- machines that cannot ---------------------------------------------------------------- */
 
 static void says(const char *part, const mr_manner *manner)
 {
@@ -190,7 +192,7 @@ TEST(who_interrupts_gets_everything_given_back)
     says("stopped at command 0", &interrupted);
 }
 
-/* ---- calibration -------------------------------------------------------------------------------- */
+/* ---- calibration ------------------------------------------------------------------------- */
 
 static mr_status calibrate(uint64_t fail, mr_device *out)
 {

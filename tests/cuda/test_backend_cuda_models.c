@@ -1,5 +1,5 @@
-/* Whole training steps on the driver that holds host memory: of each 64 KiB a word is looked at,
- * so that gigabytes fit into a test. */
+/* Whole training steps on the driver that holds host memory: of each 64 KiB a word is looked
+ * at, so that gigabytes fit into a test. */
 #include <glob.h>
 
 #include "on_fake.h"
@@ -47,7 +47,8 @@ static const mr_manner sparsest = {
 
 TEST(every_model_ends_at_its_peak_under_the_usual_allocators)
 {
-    static const char *const usual[] = {"pytorch", "pytorch:expandable_segments=True", "native"};
+    static const char *const usual[] = {"pytorch", "pytorch:expandable_segments=True",
+                                        "native"};
     glob_t models;
     fake_cuda_settings()->memory = 1024 * MR_GIB;
     CHECK(glob(TRACES "/models/*.csv.gz", 0, NULL, &models) == 0);

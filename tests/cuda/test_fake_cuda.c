@@ -137,7 +137,7 @@ TEST(memory_comes_back_when_neither_handle_nor_mapping_is_left)
     end(&m, "");
 }
 
-/* ---- streams ---------------------------------------------------------------------------------- */
+/* ---- streams ----------------------------------------------------------------------------- */
 
 static void fill(machine *m, mr_cuda_function *kernel, mr_cuda_stream *stream,
                  mr_cuda_pointer at, uint32_t value)

@@ -252,7 +252,8 @@ static bool holds(const unsigned char *line, size_t n, const char *word)
     return false;
 }
 
-/* A name and three or four numbers: such a table without the header, which the reader misses. */
+/* A name and three or four numbers: such a table without the header, which
+ * the reader misses. */
 static bool is_row(const unsigned char *line, size_t n)
 {
     uint32_t commas = 0;

@@ -14,8 +14,8 @@
  * takes no time.  MUTATE works in place here, as it did in the recorded run; that simrd copies
  * is part of its model and not of the log.  Where other names stand for the changed tensor, the
  * changed name becomes that of a new one on the same storage, which the op returns: simrd's
- * copies part there.  Tensors that have names at the end stand in the order in which simrd looks
- * at them, that of their first names.
+ * copies part there.  Tensors that have names at the end stand in the order in which simrd
+ * looks at them, that of their first names.
  *
  * Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021.
  */
@@ -434,7 +434,7 @@ static mr_status read_line(reader *r)
     return status;
 }
 
-/* ---- the end ------------------------------------------------------------------------------ */
+/* ---- the end ----------------------------------------------------------------------------- */
 
 static void renumber(mr_ids *ids, const uint32_t *number)
 {

@@ -1,4 +1,5 @@
-/* part_sizes.h -- what a part of a batch needs of everything in a step: bytes, shapes, operations.
+/* part_sizes.h -- what a part of a batch needs of everything in a step:
+ * bytes, shapes, operations.
  *
  * A storage that a sample takes part of (mr_storage.per_sample) shrinks by the samples that are
  * missing; tensors on it shrink with it.  A tensor whose gaps at both ends are smaller than a

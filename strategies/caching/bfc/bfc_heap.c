@@ -1,8 +1,8 @@
 /* bfc_heap -- search, growth, release.
  *
- * The original keeps 21 bins, 256 bytes and its doublings, in each chunks by size, then address,
- * and searches them upwards.  As all chunks of a bin are smaller than those of the next, this is
- * one order by size, then address, of all regions and streams.
+ * The original keeps 21 bins, 256 bytes and its doublings, in each chunks by size, then
+ * address, and searches them upwards.  As all chunks of a bin are smaller than those of the
+ * next, this is one order by size, then address, of all regions and streams.
  */
 #include "bfc_heap.h"
 

@@ -171,7 +171,7 @@ mr_status c10_set_memory_fraction(c10_allocator *a, double fraction); /* 0 to 1 
 typedef struct c10_lease {
     uint64_t address, size; /* size really taken, at least what was asked for */
     uint32_t block;
-    uint32_t order; /* of its segment: how manieth the device was asked for (c10_segment.order) */
+    uint32_t order; /* of its segment, c10_segment.order: how manieth the device gave */
 } c10_lease;
 
 /* Stream keys: the free sets and hence the order of releases are sorted by stream number, so

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- segments ----------------------------------------------------------------------------- */
+/* ---- segments ---------------------------------------------------------------------------- */
 
 /* Index of the first held segment behind the address. */
 static uint32_t behind(const c10_joint *j, uint64_t address)
@@ -45,7 +45,7 @@ static c10_held segment_at(c10_joint *j, uint64_t address)
     return j->helds.at[behind(j, address) - 1];
 }
 
-/* ---- what the allocator asks of CUDA -------------------------------------------------------------- */
+/* ---- what the allocator asks of CUDA ----------------------------------------------------- */
 
 static bool device_malloc(void *self, uint64_t bytes, uint32_t stream, uint64_t *address)
 {
@@ -132,7 +132,7 @@ static void device_synchronize(void *self, uint32_t stream, uint64_t ticket)
     mr_settled(j->placer);
 }
 
-/* ---- requests -------------------------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 /* The request is made while the pool is being recorded, which adds a holder each time. */
 static bool alloc_in_pool(c10_joint *j, const mr_request *request, c10_lease *lease)
@@ -216,7 +216,7 @@ static void joint_flush(void *self, mr_placer *placer)
     c10_empty_cache(j->allocator);
 }
 
-/* ---- placing ------------------------------------------------------------------------------ */
+/* ---- placing ----------------------------------------------------------------------------- */
 
 static void report(mr_ctx *ctx, c10_allocator *allocator, mr_placement *out)
 {

@@ -4,7 +4,8 @@
  * online allocators asks, and a recording's beginning becomes the allocator's.
  *
  * A trace says when a deferred free took effect, not which stream it waited for.  So each such
- * block waits for a stream of its own, numbered from the end of the trace's, which does nothing else.
+ * block waits for a stream of its own, numbered from the end of the trace's, which
+ * does nothing else.
  */
 #ifndef C10_JOINT_H
 #define C10_JOINT_H

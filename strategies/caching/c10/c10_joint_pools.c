@@ -2,16 +2,17 @@
  *
  * A trace does not say when the program let go of a pool: when it destroyed a CUDA graph or a
  * MemPool.  What the real allocator did shows it, because memory of a private pool goes back to
- * the device only when nobody holds it any more.  So where a placement follows a recording, a pool
- * is let go of directly after the request that came last before its memory was seen to go back,
- * provided that no later request was for it.  Otherwise pools are held to the end.
+ * the device only when nobody holds it any more.  So where a placement follows a recording, a
+ * pool is let go of directly after the request that came last before its memory was seen to go
+ * back, provided that no later request was for it.  Otherwise pools are held to the end.
  */
 #include "c10_joint.h"
 
 #include <stdlib.h>
 
-/* For each pool how many requests came before memory of it went back for good, MR_NONE for never.
- * The pool of a segment is that of what is bound in it: the recording itself may not know it. */
+/* For each pool how many requests came before memory of it went back for good, MR_NONE for
+ * never.  The pool of a segment is that of what is bound in it: the recording itself may
+ * not know it. */
 static uint32_t *find_last_days(const c10_joint *j, const mr_history *history)
 {
     mr_ctx *ctx = j->placer->ctx;
@@ -52,7 +53,8 @@ void c10_joint_expect_farewells(c10_joint *j, const mr_history *history)
     const uint32_t *leaves = find_last_days(j, history);
     for (uint32_t p = 1; p < n; p++)
         if (leaves[p] != MR_NONE) MR_PUSH(ctx, &j->farewells, (c10_farewell){leaves[p], p});
-    if (j->farewells.n) qsort(j->farewells.at, j->farewells.n, sizeof *j->farewells.at, by_time);
+    if (j->farewells.n)
+        qsort(j->farewells.at, j->farewells.n, sizeof *j->farewells.at, by_time);
 }
 
 void c10_joint_let_go(c10_joint *j)

@@ -17,8 +17,8 @@ static uint64_t reservation(const c10_joint *j, const mr_history *history, const
     return bytes;
 }
 
-/* `orders` are ages by segment of the history: nobody knows them, so the lower address counts as
- * the older, which decides between equals as if they were of one age. */
+/* `orders` are ages by segment of the history: nobody knows them, so the lower address counts
+ * as the older, which decides between equals as if they were of one age. */
 static c10_segment segment_like(const c10_joint *j, const mr_history *history, uint32_t segment,
                                 const uint32_t *orders)
 {
@@ -41,7 +41,8 @@ static c10_piece piece_like(c10_joint *j, const mr_history *history, const mr_pi
     return (c10_piece){
         .address = s->address + piece->offset,
         .size = piece->bytes,
-        .requested = piece->storage == MR_NONE ? 0 : j->trace->storages.at[piece->storage].bytes,
+        .requested =
+            piece->storage == MR_NONE ? 0 : j->trace->storages.at[piece->storage].bytes,
         .state = piece->storage == MR_NONE ? C10_INACTIVE
                  : piece->pending          ? C10_PENDING_FREE
                                            : C10_ALLOCATED,
@@ -105,8 +106,8 @@ static void match(c10_joint *j, const mr_history *history, const c10_segments *s
     }
 }
 
-/* Takes the recording's segments as held; returns their ages by segment.  Addresses with nothing
- * mapped behind them have none: the allocator does not hear of them. */
+/* Takes the recording's segments as held; returns their ages by segment.  Addresses with
+ * nothing mapped behind them have none: the allocator does not hear of them. */
 static const uint32_t *hold_all(c10_joint *j, const mr_history *history)
 {
     mr_ctx *ctx = j->placer->ctx;

@@ -51,8 +51,9 @@ void chunks_tree_remove(chunks *c, chunks_tree *tree, uint32_t id);
 /* By address: the lowest that has room.  By size: the smallest, of equal ones the lowest. */
 uint32_t chunks_tree_find(const chunks *c, const chunks_tree *tree, uint64_t bytes);
 
-/* In a tree by address: `id`, which lies between the neighbours of `old` in it, takes its place;
- * and a chunk in use is added, joined with its free neighbours: returns what it is now. */
+/* In a tree by address: `id`, which lies between the neighbours of `old` in it, takes
+ * its place; and a chunk in use is added, joined with its free neighbours: returns what
+ * it is now. */
 void chunks_tree_replace(chunks *c, chunks_tree *tree, uint32_t old, uint32_t id);
 uint32_t chunks_tree_free(chunks *c, chunks_tree *tree, uint32_t id);
 

@@ -1,16 +1,18 @@
-/* chain.h -- plans for a chain of stages whose forward pass may be run again, without any trace.
+/* chain.h -- plans for a chain of stages whose forward pass may be run again,
+ * without any trace.
  *
  *     x(0) -> [stage 0] -> x(1) -> [stage 1] -> x(2) ... -> [stage n-1] -> x(n)
  *     y(0) <- [  B 0  ] <- y(1) <- [  B 1  ] <- y(2) ... <- [  B n-1 ] <- y(n)
  *
  * x(i) is what stage i reads, y(i) its gradient.  xbar(i+1) is all that stage i
- * keeps for its backward pass, its output x(i+1) included, its input x(i) not.  Sizes are bytes,
- * times nanoseconds; both only add up, so any other unit does as well.  The last stage is best one
- * of no size (a loss): y(n) is held from the beginning.
+ * keeps for its backward pass, its output x(i+1) included, its input x(i) not.  Sizes are
+ * bytes, times nanoseconds; both only add up, so any other unit does as well.  The last stage
+ * is best one of no size (a loss): y(n) is held from the beginning.
  *
- * Beaumont et al., "Optimal Re-Materialization Strategies for Heterogeneous Chains: How to Train
- * Deep Neural Networks with Limited Memory", 2019 (rotor); Zhao et al., "Rockmate: an Efficient,
- * Fast, Automatic and Generic Tool for Re-materialization in PyTorch", 2023 (several options).
+ * Beaumont et al., "Optimal Re-Materialization Strategies for Heterogeneous Chains: How
+ * to Train Deep Neural Networks with Limited Memory", 2019 (rotor); Zhao et al.,
+ * "Rockmate: an Efficient, Fast, Automatic and Generic Tool for Re-materialization in
+ * PyTorch", 2023 (several options).
  */
 #ifndef CHAIN_H
 #define CHAIN_H
@@ -35,8 +37,8 @@ typedef struct chain_stage {
     uint64_t tmp;  /* ... bytes on top of x(i) and x(i+1) */
     const chain_option *options; /* at least one */
     uint32_t n;
-    /* No backward pass reads x(i), only the stage itself: xbar(i) is without it, forward_tmp of the
-     * stage before has it, and saving the stage lets go of it.  Never true of stage 0. */
+    /* No backward pass reads x(i), only the stage itself: xbar(i) is without it, forward_tmp of
+     * the stage before has it, and saving the stage lets go of it.  Never true of stage 0. */
     bool passing;
 } chain_stage;
 
@@ -44,8 +46,8 @@ typedef struct chain_problem {
     uint64_t in; /* x(0) */
     const chain_stage *stages;
     uint32_t n;
-    /* n + 1 sizes: y(i), and what else stages i ... n-1 leave behind when they have run backward,
-     * such as gradients of parameters.  NULL: y(i) alone, as large as x(i). */
+    /* n + 1 sizes: y(i), and what else stages i ... n-1 leave behind when they have run
+     * backward, such as gradients of parameters.  NULL: y(i) alone, as large as x(i). */
     const uint64_t *back;
 } chain_problem;
 
@@ -85,21 +87,21 @@ chain_outcome chain_replay(mr_ctx *ctx, const chain_problem *chain, const chain_
 /* One letter and stage per action, such as "k0 f1 s2 b2 s0 b0": for tests and reports. */
 const char *chain_print(mr_ctx *ctx, const chain_actions *plan);
 
-/* ---- plans from a set of kept inputs ---------------------------------------------------------- */
+/* ---- plans from a set of kept inputs ----------------------------------------------------- */
 
-/* kept[i] says that x(i) is kept from the first pass on.  Each segment between kept inputs is run
- * again once, just before its backward pass; the last is saved at once. */
+/* kept[i] says that x(i) is kept from the first pass on.  Each segment between kept inputs is
+ * run again once, just before its backward pass; the last is saved at once. */
 void chain_segments(mr_ctx *ctx, const chain_problem *chain, const bool *kept,
                     chain_actions *plan);
 /* Every stage saves: the step without any recomputation. */
 void chain_all(mr_ctx *ctx, const chain_problem *chain, chain_actions *plan);
 
-/* ---- revolve ------------------------------------------------------------------------------ */
+/* ---- revolve ----------------------------------------------------------------------------- */
 
-/* Least number of stages that must be run forward, beyond the one that each backward step runs for
- * itself, to reverse l equal stages with room for c inputs (x(0) is one of them):
- * t(l,c) = r l - C(c+r, c+1) for the least r with C(c+r, c) >= l.
- * CHAIN_NEVER when c is 0 and l is not.  l at most 2^31.
+/* Least number of stages that must be run forward, beyond the one that each backward step runs
+ * for itself, to reverse l equal stages with room for c inputs (x(0) is one of them): t(l,c) =
+ * r l - C(c+r, c+1) for the least r with C(c+r, c) >= l.  CHAIN_NEVER when c is 0 and l is not.
+ * l at most 2^31.
  *
  * Griewank and Walther, "Algorithm 799: Revolve", 2000. */
 uint64_t chain_revolve_cost(uint32_t l, uint32_t c);
@@ -107,7 +109,7 @@ uint64_t chain_revolve_cost(uint32_t l, uint32_t c);
 /* A plan of that cost for stages 0 ... l-1: O(1) per decision.  c is at least 1. */
 void chain_revolve(mr_ctx *ctx, uint32_t l, uint32_t c, chain_actions *plan);
 
-/* ---- rotor ---------------------------------------------------------------------------------- */
+/* ---- rotor ------------------------------------------------------------------------------- */
 
 /* The least time for every budget up to the one given.  Sizes are rounded up to slots of
  * ceil(budget / slots) bytes: plans fit, and may be a slot per held value too careful. */
@@ -125,7 +127,7 @@ uint64_t chain_rotor_least(const chain_table *table);
 bool chain_rotor_plan(mr_ctx *ctx, const chain_table *table, uint64_t budget,
                       chain_actions *plan);
 
-/* ---- Chen ------------------------------------------------------------------------------------- */
+/* ---- Chen -------------------------------------------------------------------------------- */
 
 /* Nodes in the order of the forward pass.
  *
@@ -155,9 +157,9 @@ void chain_chen_grid(mr_ctx *ctx, const chain_node *nodes, uint32_t n,
                      uint64_t grid[CHAIN_CHEN_GRID]);
 void chain_checkmate_grid(uint64_t unit, uint64_t grid[CHAIN_CHECKMATE_GRID]);
 
-/* The fastest of the plans that the values of both grids give within the budget, the one of least
- * peak among equals.  False when none fits; the plan is then the one of least peak.  Stages are
- * saved by their first option. */
+/* The fastest of the plans that the values of both grids give within the budget, the one of
+ * least peak among equals.  False when none fits; the plan is then the one of least peak.
+ * Stages are saved by their first option. */
 bool chain_chen_greedy(mr_ctx *ctx, const chain_problem *chain, uint64_t budget,
                        chain_actions *plan);
 /* g(n) = k + g(n / (k+1)): k inputs are kept, and each of the k+1 parts does the same again. */

@@ -15,7 +15,7 @@ typedef struct chain_life {
 } chain_life;
 
 typedef struct chain_lives {
-    uint32_t begin, turn, end; /* events: first op forward, first op backward, behind the last */
+    uint32_t begin, turn, end; /* events: first op forward, first backward, behind the last */
     chain_life *at;            /* by storage */
 } chain_lives;
 
@@ -27,6 +27,7 @@ typedef struct chain_ends {
     uint32_t *first, *next;
 } chain_ends;
 
-chain_ends chain_ends_of(mr_ctx *ctx, const mr_trace *trace, const chain_lives *lives, bool bare);
+chain_ends chain_ends_of(mr_ctx *ctx, const mr_trace *trace, const chain_lives *lives,
+                         bool bare);
 
 #endif

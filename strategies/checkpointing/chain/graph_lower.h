@@ -14,8 +14,8 @@ typedef struct graph_lower_plan {
 } graph_lower_plan;
 
 /* The chain of ancestor sets with the least time within the budget; times are rounded up to
- * `levels` parts of all time, 0 for not at all.  The graph is the forward pass.  O(n^3) bits, and
- * O(n^2 (n + levels)) steps. */
+ * `levels` parts of all time, 0 for not at all.  The graph is the forward pass.  O(n^3) bits,
+ * and O(n^2 (n + levels)) steps. */
 graph_lower_plan graph_lower(mr_ctx *ctx, const graph *g, const uint64_t *bytes,
                              const uint64_t *times, uint64_t budget, uint32_t levels);
 

@@ -1,9 +1,11 @@
-/* graph_step.h -- a recorded training step seen as a graph of results, and rewritten so that some
- * of them are kept for the backward pass and all others are computed again when they are needed.
+/* graph_step.h -- a recorded training step seen as a graph of results, and rewritten so
+ * that some of them are kept for the backward pass and all others are computed again when
+ * they are needed.
  *
- * A node is a storage that the forward pass makes, or an op of the backward pass; nodes stand in the
- * order in which they are complete.  Parameters and what else lives before the step are no nodes:
- * they are there anyway.  What the program itself holds into the backward pass costs nothing to keep.
+ * A node is a storage that the forward pass makes, or an op of the backward pass; nodes stand
+ * in the order in which they are complete.  Parameters and what else lives before the step are
+ * no nodes: they are there anyway.  What the program itself holds into the backward pass costs
+ * nothing to keep.
  */
 #ifndef GRAPH_STEP_H
 #define GRAPH_STEP_H
@@ -26,8 +28,8 @@ typedef struct graph_step {
  * chain_lives_of. */
 mr_status graph_step_of(mr_ctx *ctx, const mr_trace *trace, bool fused, graph_step *out);
 
-/* Keeps what is true in `kept` (by node).  A result that is gone is computed again just before the
- * first op of the backward pass that reads it, and then stays for the others. */
+/* Keeps what is true in `kept` (by node).  A result that is gone is computed again just before
+ * the first op of the backward pass that reads it, and then stays for the others. */
 mr_status graph_step_rewrite(mr_ctx *ctx, const graph_step *step, const bool *kept,
                              mr_trace *out);
 

@@ -1,9 +1,10 @@
 /* knapsack.h -- which results are worth their memory: the most value within a weight.
  *
- * As in the memory budget of PyTorch's ahead-of-time autograd (torch/_functorch): the value of an
- * op is what computing it again would cost, its weight the bytes that keeping its result takes.
- * Weights are whole numbers and are counted in quanta; the real thing has weights that sum up to 1
- * at most, 10,000 quanta to 1, and rounds to the nearest, so that its choice can exceed the budget.
+ * As in the memory budget of PyTorch's ahead-of-time autograd (torch/_functorch): the value of
+ * an op is what computing it again would cost, its weight the bytes that keeping its result
+ * takes.  Weights are whole numbers and are counted in quanta; the real thing has weights that
+ * sum up to 1 at most, 10,000 quanta to 1, and rounds to the nearest, so that its choice can
+ * exceed the budget.
  */
 #ifndef KNAPSACK_H
 #define KNAPSACK_H

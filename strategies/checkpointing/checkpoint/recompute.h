@@ -11,8 +11,8 @@ typedef struct recompute_how {
     const char *keep;
 } recompute_how;
 
-/* The rewritten trace.  A region that cannot be run again is left as it is, and a remark says why;
- * MR_EUNSUPPORTED when that is so for all of them. */
+/* The rewritten trace.  A region that cannot be run again is left as it is, and a remark says
+ * why; MR_EUNSUPPORTED when that is so for all of them. */
 mr_status recompute(mr_ctx *ctx, const mr_trace *in, const regions *list,
                     const recompute_how *how, mr_trace *out);
 

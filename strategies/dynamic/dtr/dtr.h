@@ -1,4 +1,5 @@
-/* dtr.h -- a step that runs under a budget of memory, as the simulator of the DTR paper runs it.
+/* dtr.h -- a step that runs under a budget of memory, as the simulator of the DTR
+ * paper runs it.
  *
  *     dtr_program   what would run: ops, tensors, storages and the ends of references, made
  *                   once from a trace and shared by all runs
@@ -12,7 +13,7 @@
 
 #include "trace.h"
 
-/* ---- program ------------------------------------------------------------------------------ */
+/* ---- program ----------------------------------------------------------------------------- */
 
 typedef struct dtr_tensor {
     uint32_t storage, op;
@@ -62,7 +63,7 @@ typedef struct dtr_step {
 
 /* What an op does that changes a tensor. */
 typedef enum dtr_change {
-    DTR_COPIES,   /* it makes a new one, and what shares memory with the old one keeps that: simrd */
+    DTR_COPIES,   /* it makes a new one; what shares memory with the old keeps that: simrd */
     DTR_IN_PLACE, /* as recorded: the new one takes over the memory, all views show it */
 } dtr_change;
 
@@ -85,7 +86,7 @@ uint64_t dtr_live_peak(const dtr_program *program);
 uint64_t dtr_compute_ns(const dtr_program *program); /* of all ops */
 uint64_t dtr_taken_bytes(const dtr_program *program, const dtr_op *op);
 
-/* ---- scores --------------------------------------------------------------------------------- */
+/* ---- scores ------------------------------------------------------------------------------ */
 
 /* What evicting a storage is taken to cost, before its size and staleness divide it. */
 typedef enum dtr_cost {
@@ -116,7 +117,7 @@ const dtr_name *dtr_find_name(const char *text); /* either name; NULL: there is 
 /* n / (size * stale) as Python divides whole numbers: correctly rounded. */
 double dtr_quotient(int64_t n, uint64_t size, uint64_t stale);
 
-/* ---- run -------------------------------------------------------------------------------------- */
+/* ---- run --------------------------------------------------------------------------------- */
 
 typedef enum dtr_dealloc {
     DTR_IGNORE, /* a released storage stays until it is evicted */
@@ -147,7 +148,7 @@ typedef enum dtr_deed_kind {
 typedef struct dtr_deed {
     dtr_deed_kind kind;
     uint32_t id;
-    uint32_t step; /* of the program, that was being done; behind the last one for what is kept */
+    uint32_t step; /* of the program, being done then; behind the last one for what is kept */
 } dtr_deed;
 
 typedef struct dtr_report {
@@ -166,10 +167,11 @@ typedef struct dtr_report {
 void dtr_run_program(mr_ctx *ctx, const dtr_program *program, const dtr_options *options,
                      bool deeds, dtr_report *out);
 
-/* ---- looking ahead ------------------------------------------------------------------------ */
+/* ---- looking ahead ----------------------------------------------------------------------- */
 
-/* The best of many runs: with all heuristics, then with weights that are changed a little from the
- * best run so far, `tries` times.  False when none passed; then `out` is the one that got furthest. */
+/* The best of many runs: with all heuristics, then with weights that are changed a little
+ * from the best run so far, `tries` times.  False when none passed; then `out` is the one
+ * that got furthest. */
 bool dtr_search(mr_ctx *ctx, const dtr_program *program, const dtr_options *options,
                 uint32_t tries, dtr_report *out);
 

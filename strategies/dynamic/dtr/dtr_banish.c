@@ -1,10 +1,10 @@
 /* dtr_banish -- storages that are gone for good.
  *
- * A storage that nothing refers to is banished as soon as no evicted tensor was made from it.  What
- * was made from it can then never be computed again, so that is pinned.  Tensors lose their banished
- * parents, hence lists of parents and children that change while a program runs.  As in simrd, an op
- * that has run walks the parents of its tensor while banishing takes some of them away, and so
- * skips the one behind: that stays locked until its last reference ends.
+ * A storage that nothing refers to is banished as soon as no evicted tensor was made from it.
+ * What was made from it can then never be computed again, so that is pinned.  Tensors lose
+ * their banished parents, hence lists of parents and children that change while a program runs.
+ * As in simrd, an op that has run walks the parents of its tensor while banishing takes some of
+ * them away, and so skips the one behind: that stays locked until its last reference ends.
  */
 #include "dtr_internal.h"
 
@@ -108,7 +108,8 @@ void dtr_banish_try(dtr_run *run, uint32_t storage)
     for (uint32_t i = 0; i < s->tensors_n; i++) detach(run, tensors.at[i], storage);
 }
 
-/* After an op ran for the sake of a tensor: `came` are those of its outputs that were missing. */
+/* After an op ran for the sake of a tensor: `came` are those of its outputs
+ * that were missing. */
 void dtr_banish_unlock(dtr_run *run, uint32_t tensor, mr_ids came)
 {
     const list *parents = &run->kin->parents[tensor];
@@ -121,7 +122,7 @@ void dtr_banish_unlock(dtr_run *run, uint32_t tensor, mr_ids came)
     }
 }
 
-/* ---- the neighbourhood, searched anew ----------------------------------------------------- */
+/* ---- the neighbourhood, searched anew ---------------------------------------------------- */
 
 static void search(dtr_run *run, uint32_t base, list *of, uint64_t *ns, uint64_t *accessed)
 {

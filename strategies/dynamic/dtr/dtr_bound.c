@@ -2,10 +2,11 @@
  *
  * Memory: an op needs its inputs, its outputs and all constants at once; so does what is kept.
  *
- * Time: while op o runs, everything that was made before and that a later op of the program reads, or
- * that is kept, is either in memory or is computed again later.  The memory that o leaves is known;
- * for what does not fit, the cheapest ops per byte are computed again, the last of them in part.
- * That is less than any real plan takes, which also has to bring back what those ops read.
+ * Time: while op o runs, everything that was made before and that a later op of the program
+ * reads, or that is kept, is either in memory or is computed again later.  The memory that o
+ * leaves is known; for what does not fit, the cheapest ops per byte are computed again, the
+ * last of them in part.  That is less than any real plan takes, which also has to bring back
+ * what those ops read.
  */
 #include "dtr.h"
 

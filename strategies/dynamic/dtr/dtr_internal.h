@@ -53,7 +53,7 @@ typedef struct dtr_run {
     uint64_t used;
     bool *defined;     /* by tensor */
     dtr_state *states; /* by storage */
-    uint32_t pool_first, pool_last, pooled; /* storages that may be evicted, oldest entry first */
+    uint32_t pool_first, pool_last, pooled; /* storages that may be evicted, oldest first */
     MR_VEC(dtr_frame) frames;
     MR_VEC(uint32_t) missing;
     MR_VEC(uint32_t) fresh; /* storages that the op of the moment brought back */

@@ -62,7 +62,8 @@ static int64_t cost_of(dtr_run *run, uint32_t storage, dtr_cost cost)
 /* Of two scores that differ by more than rounding can, the larger need not be known exactly. */
 #define ROUNDING 0x1p-48
 
-/* The next op of the program that reads the storage; one behind the last where there is none. */
+/* The next op of the program that reads the storage; one behind the last where
+ * there is none. */
 static uint32_t next_reader(dtr_run *run, uint32_t storage)
 {
     const mr_ids readers = run->program->storages.at[storage].readers;
@@ -88,7 +89,8 @@ static double free_score(dtr_run *run, uint32_t storage)
     double score = h->rule == DTR_OLDEST ? (double)s->accessed
                                          : (double)cost_of(run, storage, h->cost);
     score /= divisor;
-    if (next == run->program->ops.n && !run->program->storages.at[storage].kept) score *= UNREAD;
+    if (next == run->program->ops.n && !run->program->storages.at[storage].kept)
+        score *= UNREAD;
     if (run->options->weights) score *= (double)run->options->weights[storage];
     return score;
 }

@@ -1,9 +1,9 @@
 /* dtr_program -- from a trace to what runs under a budget.
  *
  * Values are never changed: an op that changes a tensor in the trace makes a new version of it
- * here, in a storage of its own, and the old version loses that reference.  Copying, other views
- * of the storage go on showing the old version.  In place, they show the new one, which takes over
- * the memory of the old one; only constants are really changed.
+ * here, in a storage of its own, and the old version loses that reference.  Copying, other
+ * views of the storage go on showing the old version.  In place, they show the new one, which
+ * takes over the memory of the old one; only constants are really changed.
  */
 #include "dtr.h"
 #include "names.h"
@@ -17,7 +17,7 @@ typedef struct maker {
     uint32_t event; /* of the moment */
     uint32_t *version;  /* by tensor of the trace: tensor of the program; MR_NONE */
     uint32_t *current;  /* by storage of the trace: its newest root tensor; MR_NONE */
-    uint32_t *last;     /* by tensor of the trace: event that ends the reference to it; MR_NONE */
+    uint32_t *last;     /* by tensor of the trace: event that ends its reference; MR_NONE */
     uint32_t *first, *next; /* of the tensors that end with an event: the first; the next */
     uint32_t *in_storage, *next_in; /* tensors of a storage of the trace: the first; the next */
     bool *ended;
@@ -32,7 +32,8 @@ static void touch(maker *m, mr_ids tensors, uint32_t event)
     for (uint32_t i = 0; i < tensors.n; i++) m->last[tensors.at[i]] = event;
 }
 
-/* What an op saved is let go after the last op that computes its gradient, where that is known. */
+/* What an op saved is let go after the last op that computes its gradient, where
+ * that is known. */
 static void touch_saved(maker *m)
 {
     const mr_trace *t = m->trace;
@@ -232,8 +233,8 @@ static void make_output(maker *m, uint32_t o, const mr_op *op, uint32_t tensor)
     if (old != MR_NONE) let_go(m, old);
 }
 
-/* A new version of what the op changes: of the changed tensor itself, or where the op says so of the
- * tensor that it returns, because something still refers to the old one. */
+/* A new version of what the op changes: of the changed tensor itself, or where the op says so
+ * of the tensor that it returns, because something still refers to the old one. */
 static uint32_t holder(const maker *m, const mr_op *op, uint32_t tensor)
 {
     const uint32_t storage = m->trace->tensors.at[tensor].storage;
@@ -287,7 +288,8 @@ static void refer_outputs(maker *m, const mr_op *op, uint32_t s)
     }
 }
 
-/* `root` is the storage's newest root so far, which the op changes whether it reads it or not. */
+/* `root` is the storage's newest root so far, which the op changes whether it reads
+ * it or not. */
 static void take(maker *m, uint32_t o, uint32_t root)
 {
     const uint32_t old = m->out->tensors.at[root].storage;

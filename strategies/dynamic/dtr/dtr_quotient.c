@@ -14,7 +14,8 @@ typedef struct wide {
 static wide multiply(uint64_t a, uint64_t b)
 {
     const uint64_t al = a & UINT32_MAX, ah = a >> 32, bl = b & UINT32_MAX, bh = b >> 32;
-    const uint64_t low = al * bl, mid = ah * bl + (low >> 32), mid2 = al * bh + (mid & UINT32_MAX);
+    const uint64_t low = al * bl, mid = ah * bl + (low >> 32);
+    const uint64_t mid2 = al * bh + (mid & UINT32_MAX);
     return (wide){ah * bh + (mid >> 32) + (mid2 >> 32), mid2 << 32 | (low & UINT32_MAX)};
 }
 

@@ -3,10 +3,10 @@
  *     parents   [a] <- (b) <- (c) <- [s]     above s: inside b and c, frontier a
  *     children  [s] -> (d) -> [e]            below s: inside d, frontier e
  *
- * An eviction merges regions.  A computation rebuilds those of the storage and of all that it was
- * a frontier of.  What becomes a neighbour by a new op is only seen by the next rebuild; an exact
- * port has to be as late.  Constants are never evicted: nothing is searched beyond them, and
- * regions of their own nobody asks for.
+ * An eviction merges regions.  A computation rebuilds those of the storage and of all that it
+ * was a frontier of.  What becomes a neighbour by a new op is only seen by the next rebuild; an
+ * exact port has to be as late.  Constants are never evicted: nothing is searched beyond them,
+ * and regions of their own nobody asks for.
  */
 #include "dtr_internal.h"
 
@@ -24,8 +24,9 @@ static void clear(dtr_region *region)
     region->late = false;
 }
 
-/* A view that a new op makes of an old storage ties it to what else the op reads, and no region is
- * rebuilt for that.  When such a storage is evicted before its next rebuild, others become late, too. */
+/* A view that a new op makes of an old storage ties it to what else the op reads, and no
+ * region is rebuilt for that.  When such a storage is evicted before its next rebuild, others
+ * become late, too. */
 void dtr_regions_tie(dtr_run *run, const dtr_tie *tie)
 {
     if (!run->states[tie->child].tensors_n) return; /* it will be rebuilt when it is made */
@@ -121,12 +122,13 @@ static void rebuild(dtr_run *run, uint32_t base, bool up)
 
 /* ---- computation without a search ----------------------------------------------------------
  *
- * When a storage comes back, all its parents are there.  So it simply moves from the inside of the
- * regions above others to their frontier, and its parents leave the frontier where it was all
- * that led to them.
+ * When a storage comes back, all its parents are there.  So it simply moves from the inside of
+ * the regions above others to their frontier, and its parents leave the frontier where it was
+ * all that led to them.
  */
 
-static bool leads_to(const dtr_run *run, const dtr_region *above, uint32_t base, uint32_t parent)
+static bool leads_to(const dtr_run *run, const dtr_region *above, uint32_t base,
+                     uint32_t parent)
 {
     const uint32_t *children = run->program->storages.at[parent].children.at;
     for (uint32_t i = 0; i < run->states[parent].children_n; i++)

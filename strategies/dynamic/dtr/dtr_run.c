@@ -1,9 +1,9 @@
 /* dtr_run -- a program runs under a budget.
  *
- * To compute a tensor, what its op reads is locked, or computed again first where it is missing, in
- * the order of its arguments; then storages are evicted, one at a time, until the fresh outputs
- * fit; then the op runs and what it read is unlocked.  Waiting tensors stand on a stack of our
- * own: a recurrent net makes it as deep as the step is long.
+ * To compute a tensor, what its op reads is locked, or computed again first where it is
+ * missing, in the order of its arguments; then storages are evicted, one at a time, until the
+ * fresh outputs fit; then the op runs and what it read is unlocked.  Waiting tensors stand on a
+ * stack of our own: a recurrent net makes it as deep as the step is long.
  */
 #include "dtr_internal.h"
 
@@ -105,7 +105,8 @@ static void give_up_taken(dtr_run *run, const dtr_op *op)
     for (uint32_t i = 0; i < op->takes.n; i++) {
         run->states[op->takes.at[i]].released = true;
         dtr_let_go(run, op->takes.at[i]);
-        run->used += run->program->storages.at[op->takes.at[i]].bytes; /* which evict gives back */
+        run->used +=
+            run->program->storages.at[op->takes.at[i]].bytes; /* which evict gives back */
         dtr_evict(run, op->takes.at[i], DTR_TAKEN);
     }
 }
@@ -170,7 +171,8 @@ static dtr_result run_op(dtr_run *run, uint32_t o)
     for (uint32_t i = 0; i < op->out.n; i++)
         run->states[p->tensors.at[op->out.at[i]].storage].tensors_n++;
     if (run->kin) dtr_banish_create(run, o);
-    const dtr_result result = dtr_materialize(run, o, op->out.n ? op->out.at[0] : MR_NONE, false);
+    const dtr_result result =
+        dtr_materialize(run, o, op->out.n ? op->out.at[0] : MR_NONE, false);
     for (uint32_t i = 0; !result && i < op->out.n; i++)
         run->states[p->tensors.at[op->out.at[i]].storage].accessed = run->report->clock;
     for (uint32_t i = 0; !result && op->spoils.n && i < op->out.n; i++)

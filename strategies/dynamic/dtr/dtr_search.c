@@ -1,9 +1,9 @@
 /* dtr_search -- the best of many runs, because the recording is known and a run takes a moment.
  *
- * First all heuristics run, those that look ahead to the next reader among them.  The best few are
- * then varied: the scores of a few storages, mostly of those that were computed again, get other
- * weights, and what is not worse is kept.  A run is given up as soon as it has computed more again
- * than the best one.
+ * First all heuristics run, those that look ahead to the next reader among them.  The best few
+ * are then varied: the scores of a few storages, mostly of those that were computed again, get
+ * other weights, and what is not worse is kept.  A run is given up as soon as it has computed
+ * more again than the best one.
  */
 #include "dtr.h"
 

@@ -1,5 +1,5 @@
-/* dtr_set -- sets of storages.  What lies near each other in the step has numbers near each other,
- * so that a window of words is short although there are many storages. */
+/* dtr_set -- sets of storages.  What lies near each other in the step has numbers near each
+ * other, so that a window of words is short although there are many storages. */
 #include "dtr_set.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* dtr_set.h -- a set of small numbers, dense where it is not empty: words of bits in a window. */
+/* dtr_set.h -- a set of small numbers, dense where it is not empty: words of bits
+ * in a window. */
 #ifndef DTR_SET_H
 #define DTR_SET_H
 

@@ -1,8 +1,8 @@
 /* dtr_spoil -- constants that are changed in place, or go: parameters, states, old gradients.
  *
  * What was computed from the old value can never be computed again.  So whatever the program
- * still refers to is brought back before, and stays; what it does not refer to is looked through, to
- * what was computed from that in turn.
+ * still refers to is brought back before, and stays; what it does not refer to is looked
+ * through, to what was computed from that in turn.
  */
 #include "dtr_internal.h"
 

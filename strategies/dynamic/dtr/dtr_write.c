@@ -1,8 +1,8 @@
 /* dtr_write -- a run as a trace: what was evicted ends with its last reader, what was computed
  * again is an op more, whose results are read instead.
  *
- * A storage that is evicted while something refers to it loses its savers and drops: from then on
- * readers decide how long it and its copies live, and a copy that is there at the end stays.
+ * A storage that is evicted while something refers to it loses its savers and drops: from then
+ * on readers decide how long it and its copies live, and a copy that is there at the end stays.
  */
 #include "dtr.h"
 #include "rewrite.h"
@@ -66,8 +66,8 @@ static void find_outputs(writer *w, const dtr_op *op)
     }
 }
 
-/* What the op read when it ran for the first time was elsewhere, so the copy is one of the original;
- * it saves nothing, and nothing waits for it. */
+/* What the op read when it ran for the first time was elsewhere, so the copy is one of the
+ * original; it saves nothing, and nothing waits for it. */
 static void run_again(writer *w, const dtr_op *op)
 {
     mr_trace *out = w->r.out;
@@ -139,7 +139,8 @@ mr_status dtr_write(mr_ctx *ctx, const dtr_program *program, const dtr_report *r
     uint32_t d = 0;
     const dtr_deed *deeds = report->deeds.at;
     for (uint32_t step = 0; step <= program->steps.n; step++) {
-        const uint32_t e = step < program->steps.n ? program->steps.at[step].event : in->events.n;
+        const uint32_t e =
+            step < program->steps.n ? program->steps.at[step].event : in->events.n;
         for (; e != MR_NONE && w->event < e; w->event++) keep(w, w->event);
         for (; d < report->deeds.n && deeds[d].step == step; d++) follow(w, &deeds[d]);
     }

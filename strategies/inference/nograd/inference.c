@@ -31,7 +31,7 @@ static const mr_storage *home(const writer *w, uint32_t tensor)
     return &w->r.in->storages.at[storage_of(w, tensor)];
 }
 
-/* ---- what goes --------------------------------------------------------------------------------- */
+/* ---- what goes --------------------------------------------------------------------------- */
 
 static bool any_gone(const writer *w, mr_ids ids)
 {
@@ -95,7 +95,7 @@ static mr_status find_unneeded(writer *w)
                    in->name);
 }
 
-/* ---- dropout ----------------------------------------------------------------------------------- */
+/* ---- dropout ----------------------------------------------------------------------------- */
 
 static bool is_dropout(const mr_op *op)
 {
@@ -144,7 +144,7 @@ static bool becomes_identity(writer *w, uint32_t dropout, uint32_t event)
     return true;
 }
 
-/* ---- batch normalization ----------------------------------------------------------------------- */
+/* ---- batch normalization ----------------------------------------------------------------- */
 
 /* With running statistics to read, those of the batch are empty. */
 static void read_statistics(writer *w, uint32_t o)
@@ -165,7 +165,7 @@ static void read_statistics(writer *w, uint32_t o)
     }
 }
 
-/* ---- the whole --------------------------------------------------------------------------------- */
+/* ---- the whole --------------------------------------------------------------------------- */
 
 static void note(writer *w, uint32_t o)
 {

@@ -8,8 +8,8 @@ typedef enum inplace_needs {
     INPLACE_RESULT,   /* the gradient needs the result, in either form */
     INPLACE_SWITCHES, /* ... what is read; in place the result instead */
     INPLACE_NOTHING,  /* ... neither */
-    INPLACE_COPY,     /* ... what is read; in place a copy is made of it first: nothing is gained */
-    INPLACE_NOISE,    /* ... a mask; in place a factor for each number instead, as large as it */
+    INPLACE_COPY,     /* ... what is read; in place it is copied first: nothing is gained */
+    INPLACE_NOISE,    /* ... a mask; in place a factor for each number instead, as large */
 } inplace_needs;
 
 typedef enum inplace_sort { INPLACE_ACTIVATION, INPLACE_SUM, INPLACE_DROPOUT } inplace_sort;

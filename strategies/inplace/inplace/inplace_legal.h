@@ -27,8 +27,8 @@ typedef struct inplace_facts {
 
 void inplace_look(mr_ctx *ctx, const mr_trace *trace, inplace_facts *out);
 
-/* NULL when op `o`, which runs at `event`, may write its first result over its input i; else why
- * not, as the end of a sentence that begins with "because". */
+/* NULL when op `o`, which runs at `event`, may write its first result over its input i; else
+ * why not, as the end of a sentence that begins with "because". */
 const char *inplace_refusal(const inplace_facts *f, const inplace_kind *kind, uint32_t o,
                             uint32_t event, uint32_t i);
 

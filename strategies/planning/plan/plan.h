@@ -70,20 +70,22 @@ uint64_t plan_load(mr_ctx *ctx, const plan_problem *problem, uint64_t round);
 
 /* ---- layouts ------------------------------------------------------------------------- */
 
-/* The referee, which shares no code with who makes layouts: no two buffers in use at the same time
- * share a byte, offsets are aligned and fixed ones kept, nothing ends above the height, and the
- * height is that of the highest end. */
+/* The referee, which shares no code with who makes layouts: no two buffers in use at the same
+ * time share a byte, offsets are aligned and fixed ones kept, nothing ends above the height,
+ * and the height is that of the highest end. */
 mr_status plan_check(mr_ctx *ctx, const plan_problem *problem, const plan_layout *layout);
 
 /* ---- rules of others ----------------------------------------------------------------- */
 
 /* name, what it does, program or paper it follows (NULL: a reference of ours), whether it knows
- * nothing of gaps, fixed offsets and several alignments, most buffers it can be asked for (0: any) */
+ * nothing of gaps, fixed offsets and several alignments, most buffers it can be asked
+ * for (0: any) */
 #define PLAN_RULE_LIST(X)                                                                      \
     X(tflite, "largest first, into the smallest hole",                                         \
       "TensorFlow Lite, arena_planner.cc and simple_memory_arena.cc", false, 0)                \
     X(breadth, "busiest moments first, into objects that are shared and may grow",             \
-      "TensorFlow Lite GPU, greedy_by_breadth_assignment.cc; Pisarchyk and Lee, 2020", true, 0) \
+      "TensorFlow Lite GPU, greedy_by_breadth_assignment.cc; Pisarchyk and Lee, 2020",         \
+      true, 0)                                                                                 \
     X(xla_spatial, "largest first, longest life among equals, into the smallest hole",         \
       "XLA, heap_simulator.cc, GlobalDecreasingSizeBestFitHeap", false, 0)                     \
     X(xla_temporal, "longest life first, largest among equals, into the smallest hole",        \
@@ -99,7 +101,7 @@ mr_status plan_check(mr_ctx *ctx, const plan_problem *problem, const plan_layout
     X(first_fit, "as they come, into the lowest hole", NULL, false, 0)                         \
     X(size_first_fit, "largest first, into the lowest hole", NULL, false, 0)
 
-#define PLAN_DEEPEST 30000 /* buffers whose tree of splits can be walked with a stack of 8 MiB */
+#define PLAN_DEEPEST 30000 /* buffers whose tree of splits a stack of 8 MiB can walk */
 
 typedef struct plan_rule {
     const char *name, *summary, *source;

@@ -13,8 +13,8 @@ uint64_t plan_height(const plan_problem *problem, const uint64_t *offset);
 
 typedef enum plan_fit {
     PLAN_BEST,        /* the smallest hole that is large enough, the lowest of equal ones */
-    PLAN_BEST_TFLITE, /* the same, but a hole is compared by its aligned size, then remembered by
-                         its whole size */
+    PLAN_BEST_TFLITE, /* the same, but a hole is compared by its aligned size, then remembered
+                       * by its whole size */
     PLAN_FIRST,       /* the lowest hole that is large enough */
     PLAN_ABOVE,       /* no hole: above everything that is in the way */
 } plan_fit;
@@ -73,8 +73,8 @@ typedef struct plan_diver plan_diver;
 plan_diver *plan_diver_new(mr_ctx *ctx, const plan_field *field);
 
 /* Always the lowest place first; of the boxes that fit there, the one of the lowest rank (a
- * permutation of the boxes).  Returns the height; gives up, returning UINT64_MAX, once a box ends
- * above `limit`.  O(n log n) but for boxes that are looked at and are too long. */
+ * permutation of the boxes).  Returns the height; gives up, returning UINT64_MAX, once a box
+ * ends above `limit`.  O(n log n) but for boxes that are looked at and are too long. */
 uint64_t plan_dive(plan_diver *diver, const uint32_t *rank, uint64_t limit, uint64_t *base);
 
 /* Key number `k` of the portfolio as ranks. */
@@ -90,10 +90,11 @@ typedef enum plan_verdict { PLAN_OPEN, PLAN_FOUND, PLAN_NONE } plan_verdict;
 
 enum { /* ways to search */
     PLAN_LOWEST = 1,    /* branch in the lowest valleys, not where there are fewest choices */
-    PLAN_LOOK_AHEAD = 2 /* look also at sections outside of valleys: fewer steps, but longer ones */
+    PLAN_LOOK_AHEAD = 2 /* also at sections outside of valleys: fewer steps, but longer ones */
 };
 
-/* A search for a layout that is at most `capacity` units high.  It stops and goes on as told. */
+/* A search for a layout that is at most `capacity` units high.  It stops and goes
+ * on as told. */
 typedef struct plan_seeker plan_seeker;
 plan_seeker *plan_seeker_new(mr_ctx *ctx, const plan_field *field, const uint32_t *rank,
                              uint64_t capacity, unsigned ways);
@@ -125,8 +126,9 @@ double plan_now(void); /* seconds since some moment */
 
 /* ---- one capacity, many ways --------------------------------------------------------- */
 
-/* Searches for the same layout in several ways side by side.  Some go on from call to call, others
- * try disturbed ranks and are given up.  The verdict does not depend on the number of threads. */
+/* Searches for the same layout in several ways side by side.  Some go on from call to
+ * call, others try disturbed ranks and are given up.  The verdict does not depend on the
+ * number of threads. */
 typedef struct plan_probe plan_probe;
 plan_probe *plan_probe_new(mr_ctx *ctx, const plan_field *field, uint64_t capacity);
 /* Each way goes on for so many steps; `until` as plan_now counts, 0 for no limit. */

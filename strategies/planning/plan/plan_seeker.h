@@ -1,4 +1,5 @@
-/* plan_seeker.h -- the state of a search: skyline, boxes that are not placed, parts, choices. */
+/* plan_seeker.h -- the state of a search: skyline, boxes that are not
+ * placed, parts, choices. */
 #ifndef PLAN_SEEKER_H
 #define PLAN_SEEKER_H
 
@@ -70,7 +71,8 @@ void plan_seeker_place(plan_seeker *k, uint32_t box);
 void plan_seeker_lose(plan_seeker *k, uint32_t from, uint32_t to, uint64_t height);
 void plan_seeker_undo(plan_seeker *k, uint32_t trail);
 
-/* Cuts [lo, hi) where nothing bridges it; the pieces go before `next`.  Returns the first part. */
+/* Cuts [lo, hi) where nothing bridges it; the pieces go before `next`.  Returns
+ * the first part. */
 uint32_t plan_seeker_split(plan_seeker *k, uint32_t lo, uint32_t hi, uint32_t next);
 
 /* Looks for valleys of the part `now` and counts what can stand in them. */

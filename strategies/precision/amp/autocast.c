@@ -12,7 +12,7 @@ static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
     return at;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------- */
 
 /* Bytes of the numbers that may have changed their width. */
 static uint64_t bytes_of(const autocast *a, const mr_trace *trace, mr_ids ids)
@@ -54,12 +54,13 @@ static void halve(autocast *a)
         mr_op *op = &out->ops.at[o];
         op->read = changed(op->read, bytes_of(a, in, was->in),
                            bytes_of(a, out, op->in));
-        op->written = changed(op->written, bytes_of(a, in, was->out) + bytes_of(a, in, was->mutates),
-                              bytes_of(a, out, op->out) + bytes_of(a, out, op->mutates));
+        op->written =
+            changed(op->written, bytes_of(a, in, was->out) + bytes_of(a, in, was->mutates),
+                    bytes_of(a, out, op->out) + bytes_of(a, out, op->mutates));
     }
 }
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ------------------------------------------------------------------------------ */
 
 /* Autocast ends: parameters' casts are its no more. */
 static void leave(autocast *a)
@@ -71,7 +72,8 @@ static void leave(autocast *a)
 static void drop(autocast *a, uint32_t tensor)
 {
     mr_rewrite_drop(&a->r, NULL,
-                    a->placed[tensor] != MR_NONE ? a->placed[tensor] : autocast_place(a, tensor));
+                    a->placed[tensor] != MR_NONE ? a->placed[tensor]
+                                                 : autocast_place(a, tensor));
 }
 
 static void run(autocast *a, uint32_t e, bool last_forward, autocast_scaler *scaler)
@@ -93,8 +95,9 @@ static mr_status check_precision(mr_ctx *ctx, const mr_trace *in)
 {
     const char *precision = in->about[MR_ABOUT_precision];
     if (!precision || !strcmp(precision, "float32")) return MR_OK;
-    return mr_fail(ctx, MR_EUNSUPPORTED, "'%s' is of precision %s, expected float32 to cast from",
-                   in->name, precision);
+    return mr_fail(ctx, MR_EUNSUPPORTED,
+                   "'%s' is of precision %s, expected float32 to cast from", in->name,
+                   precision);
 }
 
 /* What runs again must be cast again: that follows by itself when this comes first. */
@@ -108,10 +111,11 @@ static mr_status check_order(mr_ctx *ctx, const mr_trace *in)
         repeats |= op->again != MR_NONE || op->part || (backward && op->phase == MR_FORWARD);
     }
     if (!repeats) return MR_OK;
-    return mr_fail(ctx, MR_EUNSUPPORTED,
-                   "'%s' runs forward ops more than once, expected amp before what makes it do so"
-                   " (amp+checkpoint, amp+accumulate), and one step",
-                   in->name);
+    return mr_fail(
+        ctx, MR_EUNSUPPORTED,
+        "'%s' runs forward ops more than once, expected amp before what makes it do so"
+        " (amp+checkpoint, amp+accumulate), and one step",
+        in->name);
 }
 
 mr_status autocast_rewrite(mr_ctx *ctx, const mr_trace *in, const char *dtype, bool half,

@@ -31,8 +31,8 @@ typedef struct autocast {
     uint32_t *unit_of; /* by op of `in`: its unit, also of the forward op; MR_NONE */
     bool *low;         /* by storage of `in`: has 16 bits */
     uint32_t *cached;  /* by storage: cast of a parameter, MR_NONE */
-    uint32_t *moved;   /* by storage of `in`: gradient in the precision of what it is of; itself */
-    uint32_t *viewed;  /* by tensor of `in`: storage of the cast that it is a view of, MR_NONE */
+    uint32_t *moved;   /* by storage of `in`: gradient in the precision of its tensor; itself */
+    uint32_t *viewed;  /* by tensor of `in`: storage of the cast that it views, MR_NONE */
     uint32_t *placed;  /* by tensor of `in`: view made by a unit last, MR_NONE */
     uint32_t *reader;  /* by storage: the op that reads it last, MR_NONE */
     uint32_t *last;    /* by storage: tensor by which a gradient was written last */
@@ -44,14 +44,14 @@ typedef struct autocast {
 mr_status autocast_rewrite(mr_ctx *ctx, const mr_trace *in, const char *dtype, bool half,
                            mr_trace *out);
 
-/* ---- units ------------------------------------------------------------------------------------- */
+/* ---- units ------------------------------------------------------------------------------- */
 
 void autocast_find_units(autocast *a);
 
 /* cross_entropy() asks log_softmax for the precision of its argument. */
 bool autocast_is_of_cross_entropy(const autocast *a, uint32_t event);
 
-/* ---- tensors ----------------------------------------------------------------------------------- */
+/* ---- tensors ----------------------------------------------------------------------------- */
 
 bool autocast_is_full(const autocast *a, uint32_t tensor); /* 32-bit in the recording */
 bool autocast_is_low(const autocast *a, uint32_t tensor);  /* and 16-bit now */
@@ -71,7 +71,7 @@ void autocast_cast(autocast *a, uint32_t from, uint32_t to, const mr_op *as, uin
 /* Runs an op, its lists being placed; `of` a unit or NULL. */
 void autocast_run(autocast *a, uint32_t o, const autocast_unit *unit);
 
-/* ---- passes ------------------------------------------------------------------------------------ */
+/* ---- passes ------------------------------------------------------------------------------ */
 
 void autocast_forward(autocast *a, uint32_t event);
 void autocast_backward(autocast *a, uint32_t event);

@@ -1,7 +1,8 @@
 /* autocast_backward -- gradients in the precision of what they are gradients of.
  *
  * Whoever hands a gradient on to something with another precision casts it: a sum of two
- * precisions for one of them, a unit for what it has cast, when the last of its gradients is there.
+ * precisions for one of them, a unit for what it has cast, when the last of its
+ * gradients is there.
  */
 #include "autocast.h"
 
@@ -35,19 +36,21 @@ static bool makes_low(const autocast *a, const mr_op *forward)
 static bool reads_low(const autocast *a, const mr_op *forward)
 {
     for (uint32_t i = 0; i < forward->in.n; i++)
-        if (autocast_is_full(a, forward->in.at[i]) && a->r.in->tensors.at[forward->in.at[i]].rank)
+        if (autocast_is_full(a, forward->in.at[i])
+            && a->r.in->tensors.at[forward->in.at[i]].rank)
             return autocast_is_low(a, forward->in.at[i]);
     return false;
 }
 
-/* ---- before an op ------------------------------------------------------------------------------ */
+/* ---- before an op ------------------------------------------------------------------------ */
 
 /* A gradient of another precision than the op works in. */
 static void cast_inputs(autocast *a, const mr_op *op, bool low)
 {
     for (uint32_t i = 0; i < op->in.n; i++) {
         const uint32_t t = op->in.at[i];
-        if (!is_gradient(a, t) || has_low(a, t) == low || !a->r.in->tensors.at[t].rank) continue;
+        if (!is_gradient(a, t) || has_low(a, t) == low || !a->r.in->tensors.at[t].rank)
+            continue;
         const uint32_t cast = autocast_new(a, t, low, MR_ROLE_temporary);
         autocast_cast(a, autocast_place(a, t), cast, op, op->of);
         a->viewed[t] = a->r.out->tensors.at[cast].storage;
@@ -82,7 +85,7 @@ static void run_between(autocast *a, uint32_t o, bool low, const autocast_unit *
     see_views(a, op, was);
 }
 
-/* ---- after a unit ------------------------------------------------------------------------------ */
+/* ---- after a unit ------------------------------------------------------------------------ */
 
 static bool same_shape(const mr_tensor *x, const mr_tensor *y)
 {
@@ -116,7 +119,9 @@ static void end_unit(autocast *a, autocast_unit *unit, const mr_op *as)
             if (s == MR_NONE || !same_shape(leaf, &a->r.in->tensors.at[a->last[s]])) continue;
             unit->gradients.at[g] = MR_NONE;
             if (first) cast_back(a, unit, s, as);
-            else MR_PUSH(a->r.ctx, &a->later, (autocast_leaf){s, (uint32_t)(unit - a->units.at)});
+            else
+                MR_PUSH(a->r.ctx, &a->later,
+                        (autocast_leaf){s, (uint32_t)(unit - a->units.at)});
             first = false;
             break;
         }

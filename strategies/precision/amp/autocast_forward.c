@@ -8,7 +8,7 @@ static const mr_storage *home(const autocast *a, uint32_t tensor)
     return &a->r.in->storages.at[a->r.in->tensors.at[tensor].storage];
 }
 
-/* ---- casts ------------------------------------------------------------------------------------- */
+/* ---- casts ------------------------------------------------------------------------------- */
 
 static bool is_leaf(const autocast *a, const autocast_unit *unit, uint32_t tensor)
 {
@@ -18,7 +18,8 @@ static bool is_leaf(const autocast *a, const autocast_unit *unit, uint32_t tenso
     return true;
 }
 
-/* Whose view it is, as far as the unit itself has made it; so with 16 bits what makes it clones. */
+/* Whose view it is, as far as the unit itself has made it; so with 16 bits what
+ * makes it clones. */
 static uint32_t argument(const autocast *a, const autocast_unit *unit, uint32_t tensor)
 {
     for (uint32_t e = unit->last; e-- > unit->first;) {
@@ -54,7 +55,7 @@ static void cast_arguments(autocast *a, autocast_unit *unit)
         cast_one(a, unit, argument(a, unit, op->in.at[i]));
 }
 
-/* ---- results ----------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------- */
 
 /* Without numbers to read an op makes what it was recorded to make. */
 static bool widest_is_low(const autocast *a, const mr_op *op)

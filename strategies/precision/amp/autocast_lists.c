@@ -21,9 +21,9 @@ static const char *const low[] = {
 
 static const char *const full[] = {
     "native_layer_norm", "native_group_norm", "nll_loss_forward", "nll_loss2d_forward",
-    "mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits", "pow", "exp",
-    "expm1", "log", "log10", "log1p", "log2", "reciprocal", "rsqrt", "acos", "asin", "cosh",
-    "sinh", "tan", "softplus", "erfinv", "linalg_vector_norm", "_cdist_forward",
+    "mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy_with_logits", "pow",
+    "exp", "expm1", "log", "log10", "log1p", "log2", "reciprocal", "rsqrt", "acos", "asin",
+    "cosh", "sinh", "tan", "softplus", "erfinv", "linalg_vector_norm", "_cdist_forward",
 };
 
 static const char *const direct[] = {"_softmax", "_log_softmax", "cumsum", "cumprod", "prod"};
@@ -36,9 +36,9 @@ static const char *const norm[] = {"cudnn_batch_norm", "native_batch_norm",
                                    "_native_batch_norm_legit"};
 
 static const char *const views[] = {
-    "view", "_unsafe_view", "t", "transpose", "permute", "expand", "slice", "select", "split",
-    "unsqueeze", "squeeze", "detach", "alias", "unbind", "as_strided", "_reshape_alias", "chunk",
-    "split_with_sizes",
+    "view",  "_unsafe_view", "t",          "transpose",      "permute", "expand",
+    "slice", "select",       "split",      "unsqueeze",      "squeeze", "detach",
+    "alias", "unbind",       "as_strided", "_reshape_alias", "chunk",   "split_with_sizes",
 };
 
 static const char *bare(const char *name)

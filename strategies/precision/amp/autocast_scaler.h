@@ -1,5 +1,5 @@
-/* autocast_scaler.h -- torch.amp.GradScaler: the loss is scaled, gradients are unscaled and looked
- * through for infinities before the update.
+/* autocast_scaler.h -- torch.amp.GradScaler: the loss is scaled, gradients are unscaled and
+ * looked through for infinities before the update.
  */
 #ifndef AUTOCAST_SCALER_H
 #define AUTOCAST_SCALER_H

@@ -41,7 +41,8 @@ uint32_t autocast_new(autocast *a, uint32_t tensor, bool low, mr_role role)
     return n;
 }
 
-static const autocast_leaf *leaf_of(const autocast *a, const autocast_unit *unit, uint32_t tensor)
+static const autocast_leaf *leaf_of(const autocast *a, const autocast_unit *unit,
+                                    uint32_t tensor)
 {
     const mr_tensor *t = old(a, tensor);
     const autocast_leaf *found = NULL;

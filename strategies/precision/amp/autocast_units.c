@@ -53,8 +53,11 @@ void autocast_find_units(autocast *a)
             a->reader[in->tensors.at[op->in.at[i]].storage] = o;
         if (op->phase == MR_FORWARD && is_unit(a, op) && !autocast_is_of_cross_entropy(a, e)) {
             const bool low = autocast_class_of(op->name) == AUTOCAST_LOW;
-            const autocast_unit unit = {
-                .first = low ? first_of(a, e) : e, .last = e, .op = o, .low = low, .back = MR_NONE};
+            const autocast_unit unit = {.first = low ? first_of(a, e) : e,
+                                        .last = e,
+                                        .op = o,
+                                        .low = low,
+                                        .back = MR_NONE};
             for (uint32_t f = unit.first; f <= e; f++)
                 if (op_at(a, f)) a->unit_of[in->events.at[f].id] = a->units.n;
             MR_PUSH(a->r.ctx, &a->units, unit);

@@ -1,8 +1,8 @@
 /* update_look -- see the header.
  *
- * The optimizer begins with the first op of the phase that has to do with a parameter or a state,
- * so that what only works on gradients (clipping, unscaling) stays.  Parameters are those that it
- * changes, gradients those that it reads, each in the order of the first time.
+ * The optimizer begins with the first op of the phase that has to do with a parameter or a
+ * state, so that what only works on gradients (clipping, unscaling) stays.  Parameters are
+ * those that it changes, gradients those that it reads, each in the order of the first time.
  */
 #include "update_look.h"
 

@@ -1,4 +1,5 @@
-/* update_look.h -- which ops of a recording are its optimizer's, and what they update with what. */
+/* update_look.h -- which ops of a recording are its optimizer's, and what they
+ * update with what. */
 #ifndef UPDATE_LOOK_H
 #define UPDATE_LOOK_H
 

@@ -1,9 +1,10 @@
-/* update_steps -- the tables, as recordings of PyTorch 2.15 show them; adam8bit is bitsandbytes'. */
+/* update_steps -- the tables, as recordings of PyTorch 2.15 show them;
+ * adam8bit is bitsandbytes'. */
 #include "update_steps.h"
 
 enum { SGD, MOMENTUM, ADAM, ADAMW, RMSPROP, ADAFACTOR, ADAM8BIT, NAMES };
 
-/* ---- many at once ------------------------------------------------------------------------------ */
+/* ---- many at once ------------------------------------------------------------------------ */
 
 static const update_step sgd_foreach[] = {{"aten::_foreach_add_", "pg", 0, "p", "", ""}};
 
@@ -32,7 +33,7 @@ static const update_step rmsprop_foreach[] = {
     {"aten::_foreach_addcdiv_", "pgd", 0, "p", "", ""},
 };
 
-/* ---- one by one -------------------------------------------------------------------------------- */
+/* ---- one by one -------------------------------------------------------------------------- */
 
 static const update_step sgd_loop[] = {{"aten::add_", "pg", 0, "p", "", ""}};
 
@@ -94,7 +95,7 @@ static const update_step adafactor_vector[] = {
     {"aten::add_", "pu", 0, "p", "", ""},
 };
 
-/* ---- fused ------------------------------------------------------------------------------------- */
+/* ---- fused ------------------------------------------------------------------------------- */
 
 static const update_step sgd_fused[] = {{"aten::_fused_sgd_", "pg", 0, "pg", "", ""}};
 static const update_step momentum_fused[] = {{"aten::_fused_sgd_", "pgB", 0, "pgB", "", ""}};
@@ -113,7 +114,7 @@ static const update_step adam8bit[] = {
     {"bitsandbytes::optimizer_update_8bit_blockwise", "pgEFXY", 0, "pEFXY", "", ""},
 };
 
-/* ---- which ------------------------------------------------------------------------------------- */
+/* ---- which ------------------------------------------------------------------------------- */
 
 #define STEPS(states, table, together) {states, table, MR_COUNT(table), together}
 #define NO_DECAY(table, together) {"MV", table + 1, MR_COUNT(table) - 1, together}

@@ -2,7 +2,7 @@
  *
  * Letters stand for tensors:
  *
- *     p parameter   g gradient   M V B states as large as it   R C states of its rows and columns
+ *     p parameter   g gradient   M V B states as large   R C states of its rows and columns
  *     K counter of steps   E F states of a byte per number, X Y what scales blocks of them
  *     n o numbers, r c sums over columns and rows, others: temporaries as large as it
  */
@@ -39,8 +39,8 @@ typedef struct update_steps {
     bool together; /* one op works on all parameters */
 } update_steps;
 
-/* The steps for a parameter that is a matrix or more, or only a vector; the name and the form as
- * indexes into the lists above.  NULL when there is no such form. */
+/* The steps for a parameter that is a matrix or more, or only a vector; the name and the form
+ * as indexes into the lists above.  NULL when there is no such form. */
 const update_steps *update_steps_of(uint64_t name, update_form form, bool matrix);
 
 #endif

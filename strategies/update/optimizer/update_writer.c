@@ -28,7 +28,7 @@ static const update_steps *steps_for(const update_writer *w, uint32_t i)
     return update_steps_of(w->name, w->form, is_matrix(w, i));
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------- */
+/* ---- sizes ------------------------------------------------------------------------------- */
 
 typedef struct extent {
     const char *dtype;
@@ -44,7 +44,8 @@ static uint64_t numbers(const mr_tensor *t)
     return n;
 }
 
-/* The parameter's shape, but for the last dimension, the one before it, or both, which are 1. */
+/* The parameter's shape, but for the last dimension, the one before it, or both,
+ * which are 1. */
 static extent shrunk(const update_writer *w, const mr_tensor *p, bool last, bool second)
 {
     uint64_t *shape = MR_NEW_N(w->r->ctx, uint64_t, p->rank);
@@ -65,7 +66,8 @@ static extent list_of(const update_writer *w, const char *dtype, uint64_t n, uin
     return (extent){dtype, 1, shape, n * each};
 }
 
-/* bitsandbytes keeps what has less than 4096 numbers as float32, unscaled; blocks are of 256. */
+/* bitsandbytes keeps what has less than 4096 numbers as float32, unscaled; blocks
+ * are of 256. */
 static extent in_eight_bits(const update_writer *w, const mr_tensor *p, bool scale)
 {
     const uint64_t n = numbers(p);
@@ -111,7 +113,7 @@ static uint32_t new_tensor(update_writer *w, char letter, uint32_t i)
     return t;
 }
 
-/* ---- states ------------------------------------------------------------------------------------ */
+/* ---- states ------------------------------------------------------------------------------ */
 
 void update_begin(update_writer *w)
 {
@@ -125,7 +127,7 @@ void update_begin(update_writer *w)
         }
 }
 
-/* ---- steps ------------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------- */
 
 static uint32_t meant(const update_writer *w, char letter, uint32_t i, uint32_t k)
 {

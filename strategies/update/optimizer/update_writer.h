@@ -1,5 +1,5 @@
-/* update_writer.h -- writes an optimizer's ops for parameters and their gradients, and gives each
- * parameter its state.
+/* update_writer.h -- writes an optimizer's ops for parameters and their gradients, and gives
+ * each parameter its state.
  */
 #ifndef UPDATE_WRITER_H
 #define UPDATE_WRITER_H

@@ -95,8 +95,8 @@ static uint32_t next_event(const mr_device_events *device, uint32_t event)
     return event;
 }
 
-/* A collection takes segments of the large pool alone, and only from the threshold on of a limit
- * that is not below what succeeded. */
+/* A collection takes segments of the large pool alone, and only from the threshold on of a
+ * limit that is not below what succeeded. */
 static bool may_be_collection(const judging *j, uint32_t a, uint32_t end)
 {
     const mr_device_events *device = j->device;

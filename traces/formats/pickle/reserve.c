@@ -94,8 +94,8 @@ static bool looks_large(const mr_device_events *device, uint32_t event)
     return device->at[event].size % device->options->large_segment == 0;
 }
 
-/* Would the class have memory on both sides of another one's, were this its own?  An address range
- * holds memory of one class only. */
+/* Would the class have memory on both sides of another one's, were this its own?  An address
+ * range holds memory of one class only. */
 static bool encloses(const mr_device_events *device, uint32_t c, uint64_t address)
 {
     const mr_address_class *class = &device->classes.at[c];
