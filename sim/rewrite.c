@@ -160,7 +160,7 @@ static uint32_t copy_op(mr_rewrite *r, mr_where *where, uint32_t op, mr_op *copy
 
 uint32_t mr_rewrite_copy(mr_rewrite *r, mr_where *where, uint32_t op)
 {
-    mr_op copy = r->out->ops.at[op];
+    mr_op copy = r->in->ops.at[op];
     if (copy.of < r->in->ops.n) copy.of = where->op[copy.of];
     if (copy.again < r->in->ops.n) copy.again = where->op[copy.again];
     return where->op[op] = copy_op(r, where, op, &copy);
@@ -168,7 +168,7 @@ uint32_t mr_rewrite_copy(mr_rewrite *r, mr_where *where, uint32_t op)
 
 uint32_t mr_rewrite_replay(mr_rewrite *r, mr_where *where, uint32_t op)
 {
-    mr_op copy = r->out->ops.at[op];
+    mr_op copy = r->in->ops.at[op];
     copy.phase = MR_BACKWARD;
     if (copy.again == MR_NONE) copy.again = where->op[op];
     return copy_op(r, where, op, &copy);

@@ -59,8 +59,10 @@ void mr_rewrite_keep(mr_rewrite *r, mr_where *where, uint32_t event);
 /* Runs the op itself; what it reads and writes is where that says. */
 void mr_rewrite_run(mr_rewrite *r, mr_where *where, uint32_t op);
 
-/* Runs a copy of the op.  What it writes first gets new storages, and `where` then says so;
- * views stay views.  Returns the copy: say in what sense it is one (part, origin). */
+/* Runs a copy of the op as `in` has it, whatever has become of its own run: say of the copy,
+ * which is returned, what is to be otherwise, and in what sense it is one (part, origin).  What
+ * it writes first gets new storages, and `where` then says so; views stay views.  Entry i of
+ * the copy's lists stands for entry i of those in `in`, with which they may be shared. */
 uint32_t mr_rewrite_copy(mr_rewrite *r, mr_where *where, uint32_t op);
 
 /* Runs it again to have its values back: a copy of the backward pass with `again` set. */

@@ -85,22 +85,12 @@ static void scale(accumulation *a, uint32_t tensor, const mr_op *as)
     mr_rewrite_drop(&a->r, NULL, from);
 }
 
-/* The first part's own op may read from elsewhere by now; the copy is one of the op as it was.
- */
-static void copy(accumulation *a, uint32_t o)
-{
-    const mr_op own = a->out->ops.at[o];
-    a->out->ops.at[o] = a->in->ops.at[o];
-    mr_rewrite_copy(&a->r, &a->where, o);
-    a->out->ops.at[o] = own;
-}
-
 static void run(accumulation *a, uint32_t event)
 {
     const uint32_t o = a->in->events.at[event].id;
     const uint64_t part = a->share.i;
     if (is_first(a)) mr_rewrite_run(&a->r, &a->where, o);
-    else copy(a, o);
+    else mr_rewrite_copy(&a->r, &a->where, o);
     mr_op *op = &a->out->ops.at[a->where.op[o]];
     if (a->share.parts > 1) {
         op->part = (uint32_t)part + 1;

@@ -42,10 +42,11 @@ static bool leaves_out(const writer *w, uint32_t stage, uint32_t option, uint32_
  * ------------------------------------------------------------------------------ */
 
 /* What the op saved, as far as the option wants it and it is there again. */
-static void save_again(writer *w, uint32_t o, uint32_t stage, uint32_t option)
+static void save_again(writer *w, uint32_t o, uint32_t copy, uint32_t stage, uint32_t option)
 {
     const mr_op *op = &w->step->trace->ops.at[o];
-    mr_op *now = &w->r.out->ops.at[o];
+    mr_op *now = &w->r.out->ops.at[copy];
+    const mr_saved *all = now->saved.at;
     now->saved.at = MR_NEW_N(w->r.ctx, mr_saved, op->saved.n);
     now->saved.n = 0;
     for (uint32_t i = 0; i < op->saved.n; i++) {
@@ -53,7 +54,7 @@ static void save_again(writer *w, uint32_t o, uint32_t stage, uint32_t option)
         if (leaves_out(w, stage, option, s)) continue;
         if (chain_step_makes(w->step, stage, s) && w->turns[w->step->maker[s]] != w->at)
             continue;
-        now->saved.at[now->saved.n++] = op->saved.at[i];
+        now->saved.at[now->saved.n++] = all[i];
     }
 }
 
@@ -63,7 +64,9 @@ static void replay(writer *w, uint32_t o, uint32_t stage, unsigned reasons, uint
     const mr_ids out = w->step->trace->ops.at[o].out;
     uint32_t *was = mr_alloc_n(w->r.ctx, out.n, sizeof *was);
     for (uint32_t i = 0; i < out.n; i++) was[i] = w->where.storage[storage_of(w, out.at[i])];
-    mr_rewrite_replay(&w->r, &w->where, o);
+    const uint32_t copy = mr_rewrite_replay(&w->r, &w->where, o);
+    if (reasons & CHAIN_FOR_SAVING) save_again(w, o, copy, stage, option);
+    else w->r.out->ops.at[copy].saved.n = 0;
     for (uint32_t i = 0; i < out.n; i++) {
         const uint32_t s = storage_of(w, out.at[i]);
         if (chain_needs_there(&w->needs, stage, s, reasons, option))
@@ -79,11 +82,8 @@ static void run_again(writer *w, uint32_t stage, unsigned reasons, uint32_t opti
     for (uint32_t i = 0; i < again->n; i++) w->turns[again->at[i]] = w->at;
     for (uint32_t i = again->n; i-- > 0;) {
         const uint32_t o = again->at[i];
-        const uint32_t kept = w->r.out->ops.at[o].saved.n;
-        w->r.out->ops.at[o].saved.n = 0;
-        if (reasons & CHAIN_FOR_SAVING) save_again(w, o, stage, option);
         replay(w, o, stage, reasons, option);
-        w->r.out->ops.at[o].saved.n = reasons == CHAIN_FOR_MISSING ? kept : 0;
+        if (reasons != CHAIN_FOR_MISSING) w->r.out->ops.at[o].saved.n = 0;
     }
 }
 

@@ -76,6 +76,25 @@ static void want_inputs(writer *w, uint32_t first, uint32_t event)
     }
 }
 
+/* Op `now` of the new trace, which is `o` or a copy of it, saves only what is kept. */
+static void let_saved_go(writer *w, uint32_t o, uint32_t now)
+{
+    const mr_op *was = &w->step->trace->ops.at[o];
+    mr_op *op = &w->r.out->ops.at[now];
+    const mr_saved *all = op->saved.at;
+    op->saved.at = MR_NEW_N(w->r.ctx, mr_saved, was->saved.n);
+    op->saved.n = 0;
+    for (uint32_t i = 0; i < was->saved.n; i++) {
+        const uint32_t s = storage_of(w, was->saved.at[i].tensor);
+        if (!is_result(w, s) || w->kept[s]) op->saved.at[op->saved.n++] = all[i];
+    }
+}
+
+static void replay(writer *w, uint32_t o)
+{
+    let_saved_go(w, o, mr_rewrite_replay(&w->r, &w->where, o));
+}
+
 static int by_place(const void *left, const void *right)
 {
     const uint32_t *a = left, *b = right;
@@ -93,7 +112,7 @@ static void run_wanted(writer *w)
     if (w->ops.n) qsort(order, w->ops.n, sizeof(pair), by_place);
     for (uint32_t k = 0; k < w->ops.n; k++) {
         w->wanted[order[k][0]] = false;
-        if (!w->dry) mr_rewrite_replay(&w->r, &w->where, order[k][0]);
+        if (!w->dry) replay(w, order[k][0]);
     }
     w->ops.n = 0;
 }
@@ -129,25 +148,14 @@ static bool held(const writer *w, uint32_t s, uint32_t event)
     return event >= w->step->lives.begin && event < w->step->lives.turn && w->last_read[s];
 }
 
-static void let_saved_go(writer *w, uint32_t o)
-{
-    const mr_op *op = &w->step->trace->ops.at[o];
-    mr_op *now = &w->r.out->ops.at[o];
-    now->saved.at = MR_NEW_N(w->r.ctx, mr_saved, op->saved.n);
-    now->saved.n = 0;
-    for (uint32_t i = 0; i < op->saved.n; i++) {
-        const uint32_t s = storage_of(w, op->saved.at[i].tensor);
-        if (!is_result(w, s) || w->kept[s]) now->saved.at[now->saved.n++] = op->saved.at[i];
-    }
-}
-
 static void write_forward(writer *w)
 {
     for (uint32_t e = 0; e < w->step->lives.turn; e++) {
         const mr_event event = w->step->trace->events.at[e];
         if (event.kind == MR_DROP && held(w, storage_of(w, event.id), e)) continue;
         mr_rewrite_keep(&w->r, NULL, e);
-        if (event.kind == MR_RUN && e >= w->step->lives.begin) let_saved_go(w, event.id);
+        if (event.kind == MR_RUN && e >= w->step->lives.begin)
+            let_saved_go(w, event.id, event.id);
     }
 }
 

@@ -66,18 +66,13 @@ static void find_outputs(writer *w, const dtr_op *op)
     }
 }
 
-/* What the op read when it ran for the first time was elsewhere, so the copy is one of the
- * original; it saves nothing, and nothing waits for it. */
+/* The copy saves nothing, and nothing waits for it. */
 static void run_again(writer *w, const dtr_op *op)
 {
-    mr_trace *out = w->r.out;
-    const mr_op placed = out->ops.at[op->of];
     find_inputs(w, op);
-    out->ops.at[op->of] = w->r.in->ops.at[op->of];
-    out->ops.at[op->of].saved.n = 0;
-    out->ops.at[op->of].of = MR_NONE;
-    mr_rewrite_replay(&w->r, &w->where, op->of);
-    out->ops.at[op->of] = placed;
+    const uint32_t copy = mr_rewrite_replay(&w->r, &w->where, op->of);
+    w->r.out->ops.at[copy].saved.n = 0;
+    w->r.out->ops.at[copy].of = MR_NONE;
     find_outputs(w, op);
 }
 
