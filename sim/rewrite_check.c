@@ -523,6 +523,6 @@ mr_status mr_rewrite_check(mr_ctx *ctx, const mr_trace *before, const mr_trace *
     MR_TRY(begin(&r));
     for (; r.event < after->events.n; r.event++) MR_TRY(judge(&r, &after->events.at[r.event]));
     MR_TRY(check_all_is_done(&r));
-    MR_TRY(mr_rewrite_check_holders(ctx, after));
+    MR_TRY(mr_rewrite_check_holders(ctx, before, after));
     return mr_rewrite_check_versions(ctx, after);
 }
