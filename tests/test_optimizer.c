@@ -16,10 +16,17 @@ static mr_status rewritten(mr_ctx *ctx, const char *file, const char *spec, mr_t
     mr_spec *parsed = MR_NEW(ctx, mr_spec);
     MR_TRY(mr_recording_read(ctx, mr_printf(ctx, "%s/%s", TRACES, file), &options, in));
     MR_TRY(mr_spec_parse(ctx, mr_strategies, mr_printf(ctx, "%s/bound", spec), parsed));
-    const mr_stage *stage = &parsed->rewrites.at[0];
-    MR_TRY(stage->strategy->rewrite(ctx, stage->params, in, out));
-    MR_TRY(mr_trace_check(ctx, out));
-    return mr_rewrite_check(ctx, in, out);
+    for (uint32_t i = 0; i < parsed->rewrites.n; i++) {
+        const mr_stage *stage = &parsed->rewrites.at[i];
+        if (i) {
+            mr_rewrite_settle(ctx, out);
+            *in = *out;
+        }
+        MR_TRY(stage->strategy->rewrite(ctx, stage->params, in, out));
+        MR_TRY(mr_trace_check(ctx, out));
+        MR_TRY(mr_rewrite_check(ctx, in, out));
+    }
+    return MR_OK;
 }
 
 typedef struct counted {
@@ -75,6 +82,33 @@ TEST(states_are_those_of_the_optimizer)
     const counted loop = count(MLP, "optimizer:adamw,form=for-loop");
     CHECK_EQ(loop.states, 2 * loop.parameters);
     CHECK_EQ(loop.temporaries, 2 * loop.parameters);
+}
+
+/* The scale of a GradScaler is no state of the optimizer's. */
+TEST(a_scaler_stays_what_it_is)
+{
+    static const char *const files[] = {MLP, "models/resnet50-b64-i224.csv.gz"};
+    for (size_t i = 0; i < MR_COUNT(files); i++) {
+        const counted before = count(files[i], "optimizer:sgd-momentum+amp");
+        const counted after = count(files[i], "amp+optimizer:sgd-momentum");
+        CHECK_EQ(after.states, before.states);
+        CHECK_EQ(after.temporaries, before.temporaries);
+        CHECK_EQ(after.ops, before.ops);
+    }
+    const char *scaled = "models/twins/bert-base-amp-float16.csv.gz";
+    const counted none = count(scaled, "optimizer:sgd"), two = count(scaled, "optimizer:adamw");
+    const counted one = count(scaled, "optimizer:sgd-momentum");
+    CHECK(one.states > none.states);
+    CHECK_EQ(two.states - none.states, 2 * (one.states - none.states));
+    CHECK_EQ(two.ops - none.ops, 7);
+}
+
+/* What torch.utils.checkpoint saves when it runs ops again is in no recording. */
+TEST(a_checkpointed_step_can_have_another_optimizer)
+{
+    const counted c = count("models/twins/bert-base-checkpoint.csv.gz", "optimizer:sgd");
+    CHECK_EQ(c.states, 0);
+    CHECK_EQ(c.ops, 1);
 }
 
 /* A quarter of Adam's states, and a number for each 256 of theirs. */

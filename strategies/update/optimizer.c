@@ -31,10 +31,10 @@ static mr_status validate(mr_ctx *ctx, const void *of)
 }
 
 /* States of the optimizer before are there no more. */
-static void forget_states(mr_trace *out)
+static void forget_states(mr_trace *out, const updated *u)
 {
     for (uint32_t s = 0; s < out->storages.n; s++)
-        if (out->storages.at[s].role == MR_ROLE_state)
+        if (out->storages.at[s].role == MR_ROLE_state && !u->foreign[s])
             out->storages.at[s].before = out->storages.at[s].after = false;
 }
 
@@ -68,7 +68,7 @@ static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_tra
     update_writer w = {.r = &r, .name = s->name, .form = (update_form)s->form};
     w.pairs.at = u.pairs.at;
     w.pairs.n = u.pairs.n;
-    forget_states(out);
+    forget_states(out, &u);
     update_begin(&w);
     for (uint32_t e = 0; e < in->events.n; e++) {
         const mr_event event = in->events.at[e];

@@ -3,6 +3,9 @@
  * The optimizer begins with the first op of the phase that has to do with a parameter or a
  * state, so that what only works on gradients (clipping, unscaling) stays.  Parameters are
  * those that it changes, gradients those that it reads, each in the order of the first time.
+ *
+ * What the passes touch beside those, and what is made of it, is not the optimizer's, such as
+ * the scale of a GradScaler and what that keeps of it.
  */
 #include "update_look.h"
 
@@ -20,14 +23,49 @@ static const mr_storage *home(const looker *l, uint32_t tensor)
     return &l->in->storages.at[l->in->tensors.at[tensor].storage];
 }
 
-static bool concerns(const looker *l, mr_ids ids)
+/* ---- whose an op is -------------------------------------------------------------------- */
+
+static bool has_role(const looker *l, mr_ids ids, mr_role role)
 {
-    for (uint32_t i = 0; i < ids.n; i++) {
-        const mr_storage *s = home(l, ids.at[i]);
-        if (s->role == MR_ROLE_parameter || s->role == MR_ROLE_state) return true;
-    }
+    for (uint32_t i = 0; i < ids.n; i++)
+        if (home(l, ids.at[i])->role == role) return true;
     return false;
 }
+
+static bool has_foreign(const looker *l, mr_ids ids)
+{
+    for (uint32_t i = 0; i < ids.n; i++)
+        if (l->out->foreign[l->in->tensors.at[ids.at[i]].storage]) return true;
+    return false;
+}
+
+static void mark_foreign(looker *l, mr_ids ids)
+{
+    for (uint32_t i = 0; i < ids.n; i++) {
+        const mr_role role = home(l, ids.at[i])->role;
+        if (role != MR_ROLE_parameter && role != MR_ROLE_gradient)
+            l->out->foreign[l->in->tensors.at[ids.at[i]].storage] = true;
+    }
+}
+
+/* Marks what the op touches when it has nothing to do with the optimizer. */
+static bool is_foreign(looker *l, const mr_op *op)
+{
+    if (op->phase == MR_UPDATE
+        && (!has_foreign(l, op->in) || has_role(l, op->mutates, MR_ROLE_parameter)))
+        return false;
+    mark_foreign(l, op->in);
+    mark_foreign(l, op->out);
+    mark_foreign(l, op->mutates);
+    return true;
+}
+
+static bool concerns(const looker *l, mr_ids ids)
+{
+    return has_role(l, ids, MR_ROLE_parameter) || has_role(l, ids, MR_ROLE_state);
+}
+
+/* ---- what it does ---------------------------------------------------------------------- */
 
 static bool is_new(looker *l, uint32_t tensor, mr_role role)
 {
@@ -71,15 +109,17 @@ mr_status update_look(mr_ctx *ctx, const mr_trace *in, updated *out)
     looker l = {.ctx = ctx, .in = in, .out = out, .seen = MR_NEW_N(ctx, bool, in->storages.n)};
     bool updating = false;
     *out = (updated){.replaced = MR_NEW_N(ctx, bool, in->ops.n),
-                     .temporary = MR_NEW_N(ctx, bool, in->storages.n)};
+                     .temporary = MR_NEW_N(ctx, bool, in->storages.n),
+                     .foreign = MR_NEW_N(ctx, bool, in->storages.n)};
     for (uint32_t e = 0; e < in->events.n; e++) {
         if (in->events.at[e].kind != MR_RUN) continue;
         const mr_op *op = &in->ops.at[in->events.at[e].id];
-        const bool begins = op->phase == MR_UPDATE && !updating
+        const bool foreign = is_foreign(&l, op);
+        const bool begins = op->phase == MR_UPDATE && !updating && !foreign
                             && (concerns(&l, op->in) || concerns(&l, op->mutates));
         if (begins) MR_PUSH(ctx, &out->begins, e);
         updating = op->phase == MR_UPDATE && (updating || begins);
-        if (updating) see(&l, in->events.at[e].id);
+        if (updating && !foreign) see(&l, in->events.at[e].id);
     }
     if (out->begins.n == 1 && l.parameters.n) return pair_up(&l, 0, 0);
     return mr_fail(ctx, MR_EUNSUPPORTED, "'%s' has %u updates of parameters, expected one step",

@@ -8,6 +8,7 @@
 typedef struct updated {
     bool *replaced;  /* by op: the optimizer's own */
     bool *temporary; /* by storage: made by such an op */
+    bool *foreign;   /* by storage: another's, of what is no parameter and no gradient */
     MR_VEC(uint32_t) begins; /* events of the first op of each update */
     MR_VEC(update_pair) pairs;
 } updated;
