@@ -1,7 +1,8 @@
 /* Checkpointing: regions found, published figures of uniform chains, what cannot be run again.
  */
-#include "format.h"
-#include "steps.h"
+#include "rewritten.h"
+
+#define BLOCKS "tiny/blocks.csv"
 
 /* ---- uniform chains ---------------------------------------------------------------------- */
 
@@ -119,14 +120,6 @@ TEST(random_ops_run_again_as_what_they_were)
 
 /* ---- regions that are modules ------------------------------------------------------------ */
 
-static mr_status blocks(mr_ctx *ctx, const char *spec, mr_answer *answer)
-{
-    const mr_read_options options = {0};
-    mr_trace *trace = MR_NEW(ctx, mr_trace);
-    MR_TRY(mr_recording_read(ctx, TRACES "/tiny/blocks.csv", &options, trace));
-    return step_evaluate(ctx, trace, spec, answer);
-}
-
 static const char *ran_again(mr_ctx *ctx, const mr_trace *t)
 {
     const char *text = "";
@@ -143,7 +136,8 @@ TEST(repeated_blocks_are_found)
 {
     mr_ctx ctx = {0};
     mr_answer *answer = MR_NEW(&ctx, mr_answer);
-    CHECK_EQ(blocks(&ctx, "checkpoint", answer), MR_OK);
+    mr_trace in;
+    CHECK_EQ(evaluated(&ctx, BLOCKS, "checkpoint", &in, answer), MR_OK);
     CHECK_STR(
         ran_again(&ctx, &answer->trace),
         "blocks.1.linear blocks.1.norm blocks.1.norm blocks.1.relu blocks.1 blocks.1.dropout"
@@ -167,7 +161,9 @@ TEST(a_pattern_chooses_modules)
     for (size_t i = 0; i < MR_COUNT(pairs); i++) {
         mr_ctx ctx = {0};
         mr_answer *answer = MR_NEW(&ctx, mr_answer);
-        if (blocks(&ctx, pairs[i].spec, answer)) TEST_FAIL("%s", ctx.failure.text);
+        mr_trace in;
+        if (evaluated(&ctx, BLOCKS, pairs[i].spec, &in, answer))
+            TEST_FAIL("%s", ctx.failure.text);
         else CHECK_STR(ran_again(&ctx, &answer->trace), pairs[i].again);
         mr_ctx_clear(&ctx);
     }
@@ -177,7 +173,8 @@ TEST(neighbouring_modules_become_segments)
 {
     mr_ctx ctx = {0};
     mr_answer *answer = MR_NEW(&ctx, mr_answer);
-    if (blocks(&ctx, "checkpoint:module=blocks.*,segments=2", answer))
+    mr_trace in;
+    if (evaluated(&ctx, BLOCKS, "checkpoint:module=blocks.*,segments=2", &in, answer))
         TEST_FAIL("%s", ctx.failure.text);
     else
         CHECK_STR(ran_again(&ctx, &answer->trace), "blocks.0.linear blocks.0.norm blocks.0.norm"
@@ -190,7 +187,8 @@ TEST(results_of_chosen_ops_are_taken_from_the_first_run)
 {
     mr_ctx ctx = {0};
     mr_answer *answer = MR_NEW(&ctx, mr_answer);
-    if (blocks(&ctx, "checkpoint:module=blocks.0,keep=[mm,relu]", answer))
+    mr_trace in;
+    if (evaluated(&ctx, BLOCKS, "checkpoint:module=blocks.0,keep=[mm,relu]", &in, answer))
         TEST_FAIL("%s", ctx.failure.text);
     else
         CHECK_STR(ran_again(&ctx, &answer->trace),
@@ -202,7 +200,8 @@ static void expect_refusal(const char *spec, const char *sentence)
 {
     mr_ctx ctx = {0};
     mr_answer *answer = MR_NEW(&ctx, mr_answer);
-    CHECK(blocks(&ctx, spec, answer) != MR_OK);
+    mr_trace in;
+    CHECK(evaluated(&ctx, BLOCKS, spec, &in, answer) != MR_OK);
     CHECK_HAS(ctx.failure.text, sentence);
     mr_ctx_clear(&ctx);
 }
@@ -224,9 +223,8 @@ TEST(a_trace_without_dataflow_says_how_to_record_more)
 {
     mr_ctx ctx = {0};
     mr_answer *answer = MR_NEW(&ctx, mr_answer);
-    const mr_read_options options = {0};
     mr_trace trace;
-    CHECK_EQ(mr_recording_read(&ctx, TRACES "/tiny/streams.csv", &options, &trace), MR_OK);
+    CHECK_EQ(recording(&ctx, "tiny/streams.csv", &trace), MR_OK);
     CHECK_EQ(step_evaluate(&ctx, &trace, "checkpoint", answer), MR_EUNSUPPORTED);
     CHECK_HAS(ctx.failure.text, "a recording by traces/record/memreuse_record.py does");
     mr_ctx_clear(&ctx);
@@ -236,10 +234,9 @@ TEST(a_trace_without_dataflow_says_how_to_record_more)
 TEST(a_region_that_changes_what_it_has_not_made_stays)
 {
     mr_ctx ctx = {0};
-    const mr_read_options options = {0};
     mr_answer *answer = MR_NEW(&ctx, mr_answer);
     mr_trace trace;
-    CHECK_EQ(mr_recording_read(&ctx, TRACES "/tiny/blocks.csv", &options, &trace), MR_OK);
+    CHECK_EQ(recording(&ctx, BLOCKS, &trace), MR_OK);
     for (uint32_t s = 0; s < 4; s++) /* the count in block 1 is no buffer any more */
         if (s == 3) trace.storages.at[s].role = MR_ROLE_input;
     CHECK_EQ(step_evaluate(&ctx, &trace, "checkpoint", answer), MR_OK);

@@ -4,8 +4,7 @@
  * the forward pass, and which chains end in "one of the variables needed for gradient
  * computation has been modified by an inplace operation".
  */
-#include "format.h"
-#include "steps.h"
+#include "rewritten.h"
 
 /* ---- kinds of ops, with what their gradients need ---------------------------------------- */
 
@@ -222,9 +221,8 @@ TEST(with_checkpointing_the_order_does_not_matter)
 {
     mr_ctx ctx = {0};
     mr_answer *a = MR_NEW(&ctx, mr_answer), *b = MR_NEW(&ctx, mr_answer);
-    const mr_read_options options = {0};
     mr_trace t;
-    CHECK_EQ(mr_recording_read(&ctx, TRACES "/tiny/blocks.csv", &options, &t), MR_OK);
+    CHECK_EQ(recording(&ctx, "tiny/blocks.csv", &t), MR_OK);
     CHECK_EQ(step_evaluate(&ctx, &t, "inplace+checkpoint", a), MR_OK);
     CHECK_EQ(step_evaluate(&ctx, &t, "checkpoint+inplace", b), MR_OK);
     CHECK_EQ(a->metrics.peak_requested, b->metrics.peak_requested);

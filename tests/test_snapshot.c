@@ -763,11 +763,27 @@ TEST(annotations_and_metadata_become_marks)
     mr_ctx_clear(&ctx);
 }
 
-/* A mapped stretch of the given pool, all of it one block in use. */
-static void mapped(doc *d, uint64_t address, uint64_t bytes, unsigned pool)
+/* ---- pools of memory that is gone -------------------------------------------------------- */
+
+enum { STRETCH = 0x1400000 }; /* bytes that are mapped at once */
+
+static void comes(doc *d, uint64_t address)
 {
-    segment_of(d, 0, address, bytes, true);
-    block(d, address, bytes, "active_allocated");
+    event(d, "segment_map", address, STRETCH);
+    event(d, "alloc", address, STRETCH);
+}
+
+static void goes(doc *d, uint64_t address)
+{
+    freed(d, address, STRETCH);
+    event(d, "segment_unmap", address, STRETCH);
+}
+
+/* At the end it is of the given pool, all of it one block in use. */
+static void stays(doc *d, uint64_t address, unsigned pool)
+{
+    segment_of(d, 0, address, STRETCH, true);
+    block(d, address, STRETCH, "active_allocated");
     put(d, "sS'segment_pool_id'\n(I0\nI%u\ntsa", pool);
 }
 
@@ -777,14 +793,11 @@ TEST(memory_that_went_was_of_the_pool_that_it_lay_beside)
     mr_trace trace;
     doc d;
     begin(&d);
-    event(&d, "segment_map", 0x50000000, 0x1400000);
-    event(&d, "alloc", 0x50000000, 0x1400000);
-    event(&d, "segment_map", 0x51400000, 0x1400000);
-    event(&d, "alloc", 0x51400000, 0x1400000);
-    freed(&d, 0x50000000, 0x1400000);
-    event(&d, "segment_unmap", 0x50000000, 0x1400000);
+    comes(&d, 0x50000000);
+    comes(&d, 0x51400000);
+    goes(&d, 0x50000000);
     segments(&d);
-    mapped(&d, 0x51400000, 0x1400000, 1);
+    stays(&d, 0x51400000, 1);
     end(&d);
     const mr_history *h = reads(&ctx, &d, &trace);
     CHECK_EQ(h->segments.n, 1);
@@ -799,17 +812,13 @@ TEST(memory_behind_that_of_another_pool_was_of_a_pool_that_is_gone)
     mr_trace trace;
     doc d;
     begin(&d);
-    event(&d, "segment_map", 0x50000000, 0x1400000);
-    event(&d, "alloc", 0x50000000, 0x1400000);
-    event(&d, "segment_map", 0x90000000, 0x1400000);
-    event(&d, "alloc", 0x90000000, 0x1400000);
-    event(&d, "segment_map", 0xd0000000, 0x1400000);
-    event(&d, "alloc", 0xd0000000, 0x1400000);
-    freed(&d, 0xd0000000, 0x1400000);
-    event(&d, "segment_unmap", 0xd0000000, 0x1400000);
+    comes(&d, 0x50000000);
+    comes(&d, 0x90000000);
+    comes(&d, 0xd0000000);
+    goes(&d, 0xd0000000);
     segments(&d);
-    mapped(&d, 0x50000000, 0x1400000, 0);
-    mapped(&d, 0x90000000, 0x1400000, 1);
+    stays(&d, 0x50000000, 0);
+    stays(&d, 0x90000000, 1);
     end(&d);
     const mr_history *h = reads(&ctx, &d, &trace);
     CHECK_EQ(h->segments.n, 3);
@@ -820,6 +829,8 @@ TEST(memory_behind_that_of_another_pool_was_of_a_pool_that_is_gone)
     CHECK_EQ(trace.notes.n, 1);
     mr_ctx_clear(&ctx);
 }
+
+/* ---- what else stands there -------------------------------------------------------------- */
 
 TEST(settings_are_told_as_in_the_environment)
 {
