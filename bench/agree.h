@@ -27,6 +27,9 @@ void mr_agree(mr_ctx *ctx, const mr_history *history, const mr_placement *placem
 /* How many deeds of some kinds the history has. */
 uint32_t mr_count_deeds(const mr_history *history, mr_cmd_kind first, mr_cmd_kind last);
 
+/* Memory that the recorded GPU had, 0 when nothing tells. */
+uint64_t mr_recorded_memory(mr_ctx *ctx, const mr_history *history);
+
 /* Three things are not in a recording, and show directly before a request:
  *
  *   - a deferred free completed because the allocator looked for it before it searched, or

@@ -16,10 +16,11 @@ typedef struct check {
     const mr_trace *trace;
     const mr_history *history;
     const mr_placement *placement;
-    mr_sink *sink;    /* NULL: nothing is said */
+    mr_sink *sink; /* NULL: nothing is said */
     /* How often the recording was read in another way (agree.h). */
     uint32_t put_off, flushes, no_flushes, pools;
-    bool flushes_open; /* the capacity leaves it open who gave memory back */
+    uint32_t asked;        /* times that the program is taken to have given memory back */
+    bool flushes_open;     /* the capacity leaves it open who gave memory back */
 } check;
 
 /* ---- saying what differs ----------------------------------------------------------------- */
@@ -152,6 +153,18 @@ static void put_readings(const check *c)
                 "requests were for private pools that are gone at the end");
 }
 
+/* A collection gives segments back, as empty_cache does: only one that the prediction makes as
+ * well is known to be one. */
+static void put_collections(const check *c)
+{
+    const char *settings = c->trace->about[MR_ABOUT_allocator];
+    if (!c->asked || !settings || !strstr(settings, "garbage_collection_threshold")) return;
+    mr_sink_print(c->sink,
+                  "device %" PRIu32 ": garbage_collection_threshold is set, so a collection "
+                  "would look the same as what is taken for empty_cache, %s\n",
+                  c->history->device, mr_show_count(c->ctx, c->asked, "time", "times"));
+}
+
 static void put_exact(const check *c)
 {
     const mr_history *h = c->history;
@@ -160,6 +173,7 @@ static void put_exact(const check *c)
                   count(c, MR_UNBIND, MR_UNBIND, "free", "frees"),
                   count(c, MR_RESERVE, MR_UNMAP, "segment operation", "segment operations"));
     put_readings(c);
+    put_collections(c);
 }
 
 /* What succeeded and what failed leave a range for the capacity; its lower end is taken. */
@@ -252,6 +266,14 @@ static mr_status read_again(check *c, mr_question *question, mr_parting *parting
     return MR_OK;
 }
 
+static uint32_t count_flushes(const mr_trace *trace, uint32_t device)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < trace->events.n; i++)
+        n += trace->events.at[i].kind == MR_FLUSH && trace->events.at[i].id == device;
+    return n;
+}
+
 static mr_status check_placement(check *c, mr_question *question, bool *exact)
 {
     mr_answer answer;
@@ -265,66 +287,11 @@ static mr_status check_placement(check *c, mr_question *question, bool *exact)
         if (better) MR_TRY(predict(c->ctx, question, c->history, &answer, &parting));
     }
     c->placement = &answer.placement;
+    c->asked = count_flushes(question->trace, c->history->device);
     if (parting.parted && c->sink) put_parting(c, &parting);
     *exact = !parting.parted && compare_blocks(c);
     if (*exact && c->sink) put_exact(c);
     return MR_OK;
-}
-
-/* Would reservations that cover `bytes`, in whole pages, hold all that was seen
- * to be mapped? */
-static bool holds_all(const mr_history *history, uint64_t bytes)
-{
-    for (uint32_t i = 0; i < history->start.n + history->cmds.n; i++) {
-        const mr_piece *p = i < history->start.n ? &history->start.at[i] : NULL;
-        const mr_cmd *cmd = p ? NULL : &history->cmds.at[i - history->start.n];
-        if (cmd && cmd->kind != MR_MAP) continue;
-        const mr_segment *in = &history->segments.at[p ? p->segment : cmd->block.segment];
-        if (!in->expandable) continue;
-        const uint64_t end = p ? p->offset + p->bytes : cmd->block.offset + cmd->block.bytes;
-        const uint64_t page = in->page ? in->page : 1;
-        if (end > (bytes / page + (bytes % page != 0)) * page) return false;
-    }
-    return true;
-}
-
-/* From the new segment to the next one on either side, of those that are held. */
-static uint64_t gap_beside(const mr_history *history, const bool *held, uint32_t fresh)
-{
-    uint64_t least = UINT64_MAX;
-    const uint64_t at = history->segments.at[fresh].address;
-    for (uint32_t i = 0; i < history->segments.n; i++) {
-        if (!held[i] || i == fresh) continue;
-        const uint64_t other = history->segments.at[i].address;
-        const uint64_t gap = other < at ? at - other : other - at;
-        if (gap < least) least = gap;
-    }
-    return least;
-}
-
-/* The least distance of expandable segments that were there at the same time. */
-static uint64_t least_gap(mr_ctx *ctx, const mr_history *history)
-{
-    bool *held = MR_NEW_N(ctx, bool, history->segments.n);
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = 0; i < history->held + history->cmds.n; i++) {
-        const mr_cmd *cmd = i < history->held ? NULL : &history->cmds.at[i - history->held];
-        if (cmd && cmd->kind != MR_RESERVE && cmd->kind != MR_RELEASE) continue;
-        const uint32_t segment = cmd ? cmd->block.segment : i;
-        if (!history->segments.at[segment].expandable) continue;
-        held[segment] = !cmd || cmd->kind == MR_RESERVE;
-        const uint64_t gap = held[segment] ? gap_beside(history, held, segment) : UINT64_MAX;
-        if (gap < least) least = gap;
-    }
-    return least;
-}
-
-/* PyTorch reserves 9/8 of a GPU's memory as the addresses of an expandable segment.  Where one
- * follows the other, the gap tells how much that GPU had; 0 when nothing tells. */
-static uint64_t recorded_memory(mr_ctx *ctx, const mr_history *history)
-{
-    const uint64_t gap = least_gap(ctx, history);
-    return gap == UINT64_MAX || !holds_all(history, gap) ? 0 : gap / 9 * 8;
 }
 
 static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
@@ -337,7 +304,7 @@ static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *
                        scene->trace.name, device);
     mr_question question = mr_scene_question(scene, spec, device);
     mr_device device_then = scene->device;
-    const uint64_t memory = recorded_memory(ctx, history);
+    const uint64_t memory = mr_recorded_memory(ctx, history);
     if (memory && scene->device_assumed && !args->capacity) device_then.memory = memory;
     question.device = &device_then;
     question.as_recorded = question.go_on = true;
@@ -409,11 +376,12 @@ static mr_status choose_spec(mr_ctx *ctx, const mr_args *args, const mr_scene *s
                    out->text);
 }
 
-static void put_title(const mr_args *args, const mr_scene *scene, const mr_spec *spec,
-                      mr_sink *sink)
+static void put_title(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
+                      const mr_spec *spec, mr_sink *sink)
 {
     const char *version = scene->trace.about[MR_ABOUT_framework_version];
-    mr_sink_print(sink, "%s against %s", spec->text, scene->trace.name);
+    mr_sink_print(sink, "%s against %s", spec->text,
+                  mr_show_name(ctx, scene->trace.name));
     if (args->words.n < 2 && version) mr_sink_print(sink, ", made by PyTorch %s", version);
     mr_sink_print(sink, "\n");
 }
@@ -427,7 +395,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     MR_TRY(needs_history(ctx, &scene.trace));
     MR_TRY(choose_spec(ctx, args, &scene, &spec));
     MR_TRY(mr_sink_open(ctx, "-", &sink));
-    put_title(args, &scene, &spec, sink);
+    put_title(ctx, args, &scene, &spec, sink);
     for (uint32_t i = 0; i < scene.cuda_device_count; i++) {
         bool exact = false;
         const mr_status status =

@@ -139,8 +139,8 @@ static void put_tried(mr_ctx *ctx, const mr_moment *m, const mr_spec *asked,
 static void put_title(mr_ctx *ctx, const mr_moment *m, const mr_spec *spec, uint32_t device,
                       mr_sink *sink)
 {
-    mr_sink_print(sink, "%s, device %" PRIu32 ", %s: ", m->scene->trace.name, device,
-                  spec->text);
+    mr_sink_print(sink, "%s, device %" PRIu32 ", %s: ",
+                  mr_show_name(ctx, m->scene->trace.name), device, spec->text);
     if (m->oom)
         mr_sink_print(sink, "out of memory with %s\n\n",
                       mr_show_bytes(ctx, m->scene->capacity));

@@ -221,7 +221,7 @@ static mr_status put_pages(mr_ctx *ctx, const mr_args *args, const mr_scene *sce
 static void put_head(mr_ctx *ctx, const mr_args *args, const mr_state *state, mr_sink *sink)
 {
     const mr_scene *scene = state->scene;
-    mr_sink_print(sink, "%s", scene->trace.name);
+    mr_sink_print(sink, "%s", mr_show_name(ctx, scene->trace.name));
     if (scene->cuda_device_count > 1 || state->schedule.device)
         mr_sink_print(sink, ", device %" PRIu32, state->schedule.device);
     mr_sink_print(sink, ", by %s: %s live %s", args->by,

@@ -15,6 +15,9 @@ const char *mr_show_ns(mr_ctx *ctx, uint64_t ns); /* "12 ns", "861 us", "3.83 ms
 const char *mr_show_count(mr_ctx *ctx, uint64_t n, const char *one, const char *many);
 const char *mr_show_value(mr_ctx *ctx, mr_unit unit, uint64_t value);
 
+/* A step that did not come to its end took no time that could be told. */
+bool mr_is_told(const mr_failure *failure, const mr_metrics *metrics, const mr_metric *metric);
+
 /* ---- tables ------------------------------------------------------------------------------ */
 
 /* Cells are texts; the first column is aligned left, numbers are aligned right.  A heading may
@@ -34,10 +37,13 @@ void mr_table_markdown(mr_ctx *ctx, const mr_table *table, mr_sink *sink);
 /* The text cut into lines between words, to be printed from this column on. */
 const char *mr_fold(mr_ctx *ctx, const char *text, uint32_t column);
 
+/* A name on one line: line breaks, tabs and what else moves a terminal's cursor are escaped as C
+ * does it. */
+const char *mr_show_name(mr_ctx *ctx, const char *name);
+
 /* Text as a field of CSV (RFC 4180) and as a string of JSON, quotes included. */
 void mr_write_csv_field(mr_sink *sink, const char *text);
 void mr_write_json_string(mr_sink *sink, const char *text);
-
 
 /* ---- storages ---------------------------------------------------------------------------- */
 

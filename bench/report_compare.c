@@ -71,14 +71,6 @@ static const char *folded_spec(mr_ctx *ctx, const char *text)
     return out;
 }
 
-/* A step that did not come to its end took no time that could be told. */
-static bool is_told(const mr_cell *cell, const mr_metric *metric)
-{
-    if (cell->failure.status) return false;
-    return cell->metrics.time || metric->offset < offsetof(mr_metrics, time)
-           || metric->offset > offsetof(mr_metrics, throughput);
-}
-
 static void add_row(mr_ctx *ctx, const mr_comparison *c, layout *l, const mr_cell *first,
                     const mr_cell *cell)
 {
@@ -89,7 +81,9 @@ static void add_row(mr_ctx *ctx, const mr_comparison *c, layout *l, const mr_cel
         const mr_metric *m = l->metrics.at[i];
         const uint64_t value = mr_metric_value(&cell->metrics, m);
         MR_PUSH(ctx, &l->table.cells,
-                is_told(cell, m) ? mr_show_value(ctx, m->unit, value) : "-");
+                mr_is_told(&cell->failure, &cell->metrics, m)
+                    ? mr_show_value(ctx, m->unit, value)
+                    : "-");
     }
     if (c->fit) MR_PUSH(ctx, &l->table.cells, cell->fit ? mr_show_bytes(ctx, cell->fit) : "-");
     MR_PUSH(ctx, &l->table.cells, against(ctx, first, cell));
@@ -125,7 +119,7 @@ static void lay_out(mr_ctx *ctx, const mr_comparison *c, uint32_t device, bool f
 static void put_title(mr_ctx *ctx, const mr_comparison *c, uint32_t device, mr_sink *sink)
 {
     const mr_scene *s = c->scene;
-    mr_sink_print(sink, "%s", s->trace.name);
+    mr_sink_print(sink, "%s", mr_show_name(ctx, s->trace.name));
     if (s->cuda_device_count > 1 || s->cuda_devices[device])
         mr_sink_print(sink, ", device %" PRIu32, s->cuda_devices[device]);
     if (s->iterations > 1) mr_sink_print(sink, ", %" PRIu32 " iterations", s->iterations);
@@ -221,7 +215,7 @@ static void put_csv_row(const mr_comparison *c, const mr_cell *cell, mr_sink *si
     mr_sink_print(sink, ",%" PRIu32 ",%s", s->iterations, MR_VERSION);
     for (uint32_t i = 0; i < mr_metric_count; i++) {
         mr_sink_print(sink, ",");
-        if (is_told(cell, &mr_metric_list[i]))
+        if (mr_is_told(&cell->failure, &cell->metrics, &mr_metric_list[i]))
             put_value(&cell->metrics, &mr_metric_list[i], sink);
     }
     mr_sink_print(sink, ",");
@@ -263,7 +257,7 @@ static void put_json_row(const mr_comparison *c, const mr_cell *cell, mr_sink *s
     mr_sink_print(sink, ", \"version\": \"%s\"", MR_VERSION);
     for (uint32_t i = 0; i < mr_metric_count; i++) {
         mr_sink_print(sink, ", \"%s\": ", mr_metric_list[i].name);
-        const bool told = is_told(cell, &mr_metric_list[i]);
+        const bool told = mr_is_told(&cell->failure, &cell->metrics, &mr_metric_list[i]);
         if (told) put_value(&cell->metrics, &mr_metric_list[i], sink);
         else mr_sink_print(sink, "null");
     }

@@ -83,7 +83,7 @@ static void put_numbers(const char *name, const uint64_t *at, uint32_t n, mr_sin
 
 void mr_report_contents(mr_ctx *ctx, const mr_trace *t, mr_sink *sink)
 {
-    mr_sink_print(sink, "%s: %s\n", t->name,
+    mr_sink_print(sink, "%s: %s\n", mr_show_name(ctx, t->name),
                   t->has & MR_HAS_DATAFLOW ? "an operator trace" : "an allocation trace");
     put_about(ctx, t, sink);
     put_events(ctx, t, sink);

@@ -12,14 +12,6 @@ const char *mr_cell_result(const mr_suite_cell *cell)
     return cell->metrics.refusals ? "OOM" : "fits";
 }
 
-/* A step that did not come to its end took no time that could be told. */
-static bool is_told(const mr_suite_cell *cell, const mr_metric *metric)
-{
-    if (cell->failure.status) return false;
-    return cell->metrics.time || metric->offset < offsetof(mr_metrics, time)
-           || metric->offset > offsetof(mr_metrics, throughput);
-}
-
 /* ---- CSV --------------------------------------------------------------------------------- */
 
 const char *mr_cell_heading(mr_ctx *ctx)
@@ -43,7 +35,7 @@ static const char *field(mr_ctx *ctx, const char *text)
 static const char *number(mr_ctx *ctx, const mr_suite_cell *cell, const mr_metric *metric)
 {
     const uint64_t value = mr_metric_value(&cell->metrics, metric);
-    if (!is_told(cell, metric)) return "";
+    if (!mr_is_told(&cell->failure, &cell->metrics, metric)) return "";
     if (metric->unit != MR_PER_S) return mr_printf(ctx, "%" PRIu64, value);
     return mr_printf(ctx, "%" PRIu64 ".%03" PRIu64, value / 1000, value % 1000);
 }
@@ -87,7 +79,9 @@ static bool any_told(const layout *l, const mr_metric *metric)
 {
     for (uint32_t i = l->first; i < l->end; i++) {
         const mr_suite_cell *cell = &l->suite->cells.at[i];
-        if (is_told(cell, metric) && mr_metric_value(&cell->metrics, metric)) return true;
+        if (mr_is_told(&cell->failure, &cell->metrics, metric)
+            && mr_metric_value(&cell->metrics, metric))
+            return true;
     }
     return false;
 }
@@ -115,7 +109,9 @@ static void add_row(layout *l, const mr_suite_cell *cell)
         const mr_metric *m = l->metrics.at[i];
         const uint64_t value = mr_metric_value(&cell->metrics, m);
         MR_PUSH(l->ctx, &l->table.cells,
-                is_told(cell, m) ? mr_show_value(l->ctx, m->unit, value) : "-");
+                mr_is_told(&cell->failure, &cell->metrics, m)
+                    ? mr_show_value(l->ctx, m->unit, value)
+                    : "-");
     }
     MR_PUSH(l->ctx, &l->table.cells,
             against(l->ctx, first, cell, offsetof(mr_metrics, peak_reserved)));
@@ -141,7 +137,7 @@ static void put_title(const layout *l, bool markdown, mr_sink *sink)
     const mr_suite_cell *cell = &suite->cells.at[l->first];
     const mr_suite_device *device = &suite->devices.at[cell->device];
     mr_sink_print(sink, "%s%s: %s", markdown ? "### " : "", suite->traces.at[cell->trace].name,
-                  suite->traces.at[cell->trace].trace.name);
+                  mr_show_name(l->ctx, suite->traces.at[cell->trace].trace.name));
     if (suite->iterations > 1)
         mr_sink_print(sink, ", %" PRIu32 " iterations", suite->iterations);
     mr_sink_print(sink, ", %s %s", suite->device_assumed ? "costs of" : "on",

@@ -1,5 +1,8 @@
 /* units -- numbers as people read them. */
 #include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "report.h"
 
@@ -42,4 +45,26 @@ const char *mr_show_value(mr_ctx *ctx, mr_unit unit, uint64_t value)
     case MR_COUNTS: break;
     }
     return mr_printf(ctx, "%" PRIu64, value);
+}
+
+bool mr_is_told(const mr_failure *failure, const mr_metrics *metrics, const mr_metric *metric)
+{
+    if (failure->status) return false;
+    return metrics->time || metric->offset < offsetof(mr_metrics, time)
+           || metric->offset > offsetof(mr_metrics, throughput);
+}
+
+const char *mr_show_name(mr_ctx *ctx, const char *name)
+{
+    static const char plain[] = "\n\r\t", letters[] = "nrt";
+    char *out = MR_NEW_N(ctx, char, 4 * strlen(name) + 1), *at = out;
+    for (; *name; name++) {
+        const unsigned char c = (unsigned char)*name;
+        const char *found = strchr(plain, c);
+        if (c >= ' ' && c != 127) *at++ = (char)c;
+        else if (found) at += sprintf(at, "\\%c", letters[found - plain]);
+        else at += sprintf(at, "\\%03o", c);
+    }
+    *at = '\0';
+    return out;
 }
