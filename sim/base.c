@@ -153,6 +153,13 @@ char *mr_strndup(mr_ctx *ctx, const char *text, size_t n)
     return copy;
 }
 
+uint32_t *mr_none_of(mr_ctx *ctx, uint32_t n)
+{
+    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
+    memset(at, 0xff, n * sizeof *at);
+    return at;
+}
+
 char *mr_strdup(mr_ctx *ctx, const char *text)
 {
     return mr_strndup(ctx, text, strlen(text));

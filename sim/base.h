@@ -74,6 +74,8 @@ void *mr_alloc_n(mr_ctx *ctx, size_t n, size_t size);
 #define MR_NEW(ctx, type) ((type *)mr_alloc(ctx, sizeof(type)))
 #define MR_NEW_N(ctx, type, n) ((type *)mr_alloc_n(ctx, n, sizeof(type)))
 
+uint32_t *mr_none_of(mr_ctx *ctx, uint32_t n); /* n times MR_NONE */
+
 char *mr_strdup(mr_ctx *ctx, const char *text);
 char *mr_strndup(mr_ctx *ctx, const char *text, size_t n);
 char *mr_printf(mr_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -86,13 +86,6 @@ static const char *named(mr_ctx *ctx, const mr_trace *trace, uint32_t o)
     return mr_printf(ctx, "op %u (%s%s%s)", o, op->name, *op->module ? " of " : "", op->module);
 }
 
-static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
-{
-    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
-    for (uint32_t i = 0; i < n; i++) at[i] = MR_NONE;
-    return at;
-}
-
 /* ---- before: who reads what -------------------------------------------------------------- */
 
 static void number_op(numbering *b, uint32_t o, uint32_t event, value *holds, uint32_t *viewed)
@@ -144,12 +137,12 @@ static mr_status number_values(mr_ctx *ctx, const mr_trace *trace, const mr_trac
         b->values += results(&trace->ops.at[o]);
         reads += trace->ops.at[o].in.n;
     }
-    b->maker = none_of(ctx, b->values);
+    b->maker = mr_none_of(ctx, b->values);
     for (uint32_t o = 0; o < trace->ops.n; o++)
         for (uint32_t k = 0; k < results(&trace->ops.at[o]); k++) b->maker[b->made[o] + k] = o;
     b->read = MR_NEW_N(ctx, value, reads);
     value *holds = MR_NEW_N(ctx, value, trace->storages.n);
-    uint32_t *viewed = none_of(ctx, trace->storages.n);
+    uint32_t *viewed = mr_none_of(ctx, trace->storages.n);
     for (uint32_t s = 0; s < trace->storages.n; s++)
         if (trace->storages.at[s].before) holds[s] = 1 + s;
     MR_TRY(share_values(ctx, trace, after, holds));
@@ -463,15 +456,15 @@ static mr_status begin(referee *r)
             r->ctx, MR_EINVARIANT,
             "a rewrite took away ops, tensors or storages, expected new ones behind");
     r->holds = MR_NEW_N(r->ctx, value, after->storages.n);
-    r->viewed = none_of(r->ctx, after->storages.n);
+    r->viewed = mr_none_of(r->ctx, after->storages.n);
     r->done = MR_NEW_N(r->ctx, uint32_t, before->ops.n);
     r->divided = MR_NEW_N(r->ctx, bool, before->ops.n);
     r->flops = MR_NEW_N(r->ctx, uint64_t, before->ops.n);
-    r->excused = none_of(r->ctx, before->ops.n);
+    r->excused = mr_none_of(r->ctx, before->ops.n);
     r->last = MR_NEW_N(r->ctx, value, before->storages.n);
     r->used = MR_NEW_N(r->ctx, bool, r->before.values);
     r->given = MR_NEW_N(r->ctx, bool, r->before.values);
-    r->stands = none_of(r->ctx, after->ops.n);
+    r->stands = mr_none_of(r->ctx, after->ops.n);
     r->stood = MR_NEW_N(r->ctx, bool, after->stand_ins.n);
     r->fresh = r->before.values;
     for (uint32_t s = 0; s < before->storages.n; s++)

@@ -2,21 +2,12 @@
  * use. */
 #include "rewrite.h"
 
-#include <string.h>
-
 typedef struct settler {
     mr_ctx *ctx;
     mr_trace *trace;
     uint32_t *op, *tensor, *storage; /* new number, by old one; MR_NONE for what is not used */
     MR_VEC(uint32_t) ops, tensors, storages; /* old numbers, in new order */
 } settler;
-
-static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
-{
-    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
-    if (n) memset(at, 0xff, n * sizeof *at);
-    return at;
-}
 
 /* ---- who comes when ---------------------------------------------------------------------- */
 
@@ -121,9 +112,9 @@ void mr_rewrite_settle(mr_ctx *ctx, mr_trace *trace)
     settler *s = MR_NEW(ctx, settler);
     s->ctx = ctx;
     s->trace = trace;
-    s->op = none_of(ctx, trace->ops.n);
-    s->tensor = none_of(ctx, trace->tensors.n);
-    s->storage = none_of(ctx, trace->storages.n);
+    s->op = mr_none_of(ctx, trace->ops.n);
+    s->tensor = mr_none_of(ctx, trace->tensors.n);
+    s->storage = mr_none_of(ctx, trace->storages.n);
     use_all(s);
     settle_things(s);
     for (uint32_t e = 0; e < trace->events.n; e++) {

@@ -97,6 +97,13 @@ void mr_trace_copy(mr_ctx *ctx, const mr_trace *in, mr_trace *out)
     COPY(remarks);
 }
 
+uint64_t mr_tensor_numbers(const mr_tensor *tensor)
+{
+    uint64_t n = 1;
+    for (uint32_t d = 0; d < tensor->rank; d++) n *= tensor->shape[d];
+    return n;
+}
+
 const mr_history *mr_trace_history(const mr_trace *trace, uint32_t device)
 {
     for (uint32_t h = 0; h < trace->histories.n; h++)

@@ -269,6 +269,9 @@ void mr_trace_init(mr_ctx *ctx, mr_trace *trace, const char *name);
 /* Copies arrays, shares strings and id lists; a rewrite changes the copy. */
 void mr_trace_copy(mr_ctx *ctx, const mr_trace *in, mr_trace *out);
 
+/* How many numbers a tensor has, by its shape. */
+uint64_t mr_tensor_numbers(const mr_tensor *tensor);
+
 /* The history of a device, NULL when it was not recorded. */
 const mr_history *mr_trace_history(const mr_trace *trace, uint32_t device);
 

@@ -52,9 +52,7 @@ static uint64_t saved_bytes(const writer *w, mr_ids ids)
     uint64_t sum = 0;
     for (uint32_t i = 0; i < ids.n; i++) {
         const mr_tensor *t = &w->in->tensors.at[ids.at[i]];
-        uint64_t bytes = is_full(t) && w->low[t->storage] ? 2 : 0;
-        for (uint32_t d = 0; d < t->rank; d++) bytes *= t->shape[d];
-        sum += bytes;
+        if (is_full(t) && w->low[t->storage]) sum += 2 * mr_tensor_numbers(t);
     }
     return sum;
 }

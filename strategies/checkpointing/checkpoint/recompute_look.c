@@ -19,13 +19,6 @@ typedef struct looker {
     looked *l;
 } looker;
 
-static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
-{
-    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
-    if (n) memset(at, 0xff, n * sizeof *at);
-    return at;
-}
-
 static uint32_t storage_of(const looker *k, uint32_t tensor)
 {
     return k->in->tensors.at[tensor].storage;
@@ -214,7 +207,7 @@ static void look_for_changes(looker *k)
 
 static void look_for_drops(looker *k)
 {
-    uint32_t *next_run = none_of(k->r->ctx, k->l->regions.n);
+    uint32_t *next_run = mr_none_of(k->r->ctx, k->l->regions.n);
     uint32_t region = 0;
     for (uint32_t e = 0; e < k->in->events.n; e++) {
         const mr_event event = k->in->events.at[e];
@@ -276,12 +269,12 @@ static void begin(looker *k, const regions *list)
     l->look = MR_NEW_N(ctx, looked_region, list->n);
     for (uint32_t i = 0; i < list->n; i++)
         l->look[i].trigger = l->look[i].last = l->look[i].holder = MR_NONE;
-    l->region_of = none_of(ctx, k->in->ops.n);
-    l->born_in = none_of(ctx, k->in->storages.n);
+    l->region_of = mr_none_of(ctx, k->in->ops.n);
+    l->born_in = mr_none_of(ctx, k->in->storages.n);
     l->outlives = MR_NEW_N(ctx, bool, k->in->storages.n);
     l->moved_drop = MR_NEW_N(ctx, bool, k->in->events.n);
-    l->inside_end = none_of(ctx, k->in->ops.n);
-    l->ends = none_of(ctx, k->in->events.n);
+    l->inside_end = mr_none_of(ctx, k->in->ops.n);
+    l->ends = mr_none_of(ctx, k->in->events.n);
     k->summed = MR_NEW_N(ctx, bool, k->in->ops.n);
     k->open = MR_NONE;
     k->refused = MR_NEW_N(ctx, const char *, list->n);
@@ -289,10 +282,10 @@ static void begin(looker *k, const regions *list)
     k->last_saver = MR_NEW_N(ctx, uint32_t, list->n);
     l->kept = MR_NEW_N(ctx, bool, k->in->storages.n);
     l->only_once = MR_NEW_N(ctx, bool, k->in->ops.n);
-    l->held_until = none_of(ctx, k->in->tensors.n);
-    k->seen = none_of(ctx, k->in->storages.n);
+    l->held_until = mr_none_of(ctx, k->in->tensors.n);
+    k->seen = mr_none_of(ctx, k->in->storages.n);
     k->last_read = MR_NEW_N(ctx, uint32_t, k->in->storages.n);
-    k->dropped = none_of(ctx, k->in->tensors.n);
+    k->dropped = mr_none_of(ctx, k->in->tensors.n);
 }
 
 static void look_at_all(looker *k, const regions *list)

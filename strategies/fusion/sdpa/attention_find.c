@@ -59,13 +59,6 @@ static bool is_plain_step(const finder *f, uint32_t o)
 /* ---- who made what
  * --------------------------------------------------------------------------- */
 
-static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
-{
-    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
-    if (n) memset(at, 0xff, n * sizeof *at);
-    return at;
-}
-
 typedef struct latest {
     uint32_t *maker, *real; /* by tensor */
     uint32_t *writer;       /* by storage: for tensors that a rewrite has left there */
@@ -98,10 +91,10 @@ static void note_makers(finder *f)
         f->first[o] = reads;
         reads += in->ops.at[o].in.n;
     }
-    f->from = none_of(f->ctx, reads);
-    f->real = none_of(f->ctx, reads);
-    latest l = {none_of(f->ctx, in->tensors.n), none_of(f->ctx, in->tensors.n),
-                none_of(f->ctx, in->storages.n)};
+    f->from = mr_none_of(f->ctx, reads);
+    f->real = mr_none_of(f->ctx, reads);
+    latest l = {mr_none_of(f->ctx, in->tensors.n), mr_none_of(f->ctx, in->tensors.n),
+                mr_none_of(f->ctx, in->storages.n)};
     for (uint32_t e = 0; e < in->events.n; e++)
         if (in->events.at[e].kind == MR_RUN) note_op(f, in->events.at[e].id, &l);
 }
@@ -385,9 +378,9 @@ void attention_find(mr_ctx *ctx, const mr_trace *in, bool without_mask, attentio
 {
     finder f = {.ctx = ctx, .in = in, .out = out};
     *out = (attentions){.in = in};
-    out->owner = none_of(ctx, in->ops.n);
+    out->owner = mr_none_of(ctx, in->ops.n);
     out->unneeded = MR_NEW_N(ctx, bool, in->ops.n);
-    out->maker = none_of(ctx, in->tensors.n);
+    out->maker = mr_none_of(ctx, in->tensors.n);
     f.side = MR_NEW_N(ctx, uint8_t, in->ops.n);
     f.of_mask = MR_NEW_N(ctx, bool, in->ops.n);
     note_makers(&f);

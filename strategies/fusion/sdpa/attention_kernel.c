@@ -24,13 +24,11 @@ uint64_t attention_bytes(const mr_rewrite *r, const attention *a, const uint32_t
                          uint32_t n)
 {
     const mr_tensor *out = tensor_at(r, a->out);
-    uint64_t elements = 1, sum = 0;
-    for (uint32_t d = 0; d < out->rank; d++) elements *= out->shape[d];
+    const uint64_t each = out->bytes / mr_tensor_numbers(out);
+    uint64_t sum = 0;
     for (uint32_t i = 0; i < n; i++) {
         const mr_tensor *t = &r->out->tensors.at[tensors[i]];
-        uint64_t bytes = out->bytes / elements;
-        for (uint32_t d = 0; d < t->rank; d++) bytes *= t->shape[d];
-        sum += strcmp(t->dtype, out->dtype) ? t->bytes : bytes;
+        sum += strcmp(t->dtype, out->dtype) ? t->bytes : each * mr_tensor_numbers(t);
     }
     return sum;
 }

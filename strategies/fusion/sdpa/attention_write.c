@@ -42,13 +42,6 @@ static const attention *owner_of(const writer *w, uint32_t o)
     return i == MR_NONE || w->found->all.at[i].refused ? NULL : &w->found->all.at[i];
 }
 
-static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
-{
-    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
-    if (n) memset(at, 0xff, n * sizeof *at);
-    return at;
-}
-
 /* ---- the kernels
  * ----------------------------------------------------------------------------- */
 
@@ -349,11 +342,11 @@ mr_status attention_fuse(mr_ctx *ctx, const mr_trace *in, attention_kernel kerne
     w->found = &found;
     w->kernel = kernel;
     w->folded = MR_NONE;
-    w->forward = none_of(ctx, found.all.n);
+    w->forward = mr_none_of(ctx, found.all.n);
     w->extra = mr_alloc_n(ctx, found.all.n, sizeof *w->extra);
-    w->packed = none_of(ctx, in->tensors.n);
-    w->became = none_of(ctx, in->ops.n);
-    w->with = none_of(ctx, in->tensors.n);
+    w->packed = mr_none_of(ctx, in->tensors.n);
+    w->became = mr_none_of(ctx, in->ops.n);
+    w->with = mr_none_of(ctx, in->tensors.n);
     w->silent = MR_NEW_N(ctx, bool, in->tensors.n);
     w->last_drop = MR_NEW_N(ctx, uint32_t, in->storages.n);
     w->until = MR_NEW_N(ctx, uint32_t, in->storages.n);

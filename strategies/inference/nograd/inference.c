@@ -223,13 +223,6 @@ static void settle_storages(writer *w)
     }
 }
 
-static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
-{
-    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
-    if (n) memset(at, 0xff, n * sizeof *at);
-    return at;
-}
-
 mr_status inference(mr_ctx *ctx, const mr_trace *in, mr_trace *out)
 {
     writer *w = MR_NEW(ctx, writer);
@@ -237,10 +230,10 @@ mr_status inference(mr_ctx *ctx, const mr_trace *in, mr_trace *out)
     mr_where_init(&w->r, &w->where);
     w->gone = MR_NEW_N(ctx, bool, in->storages.n);
     w->left_out = MR_NEW_N(ctx, bool, in->ops.n);
-    w->maker = none_of(ctx, in->storages.n);
-    w->reader = none_of(ctx, in->storages.n);
+    w->maker = mr_none_of(ctx, in->storages.n);
+    w->reader = mr_none_of(ctx, in->storages.n);
     w->last_read = MR_NEW_N(ctx, uint32_t, in->storages.n);
-    w->identity = none_of(ctx, in->ops.n);
+    w->identity = mr_none_of(ctx, in->ops.n);
     MR_TRY(find_unneeded(w));
     write_events(w);
     settle_storages(w);

@@ -6,13 +6,6 @@
 
 /* ---- uses -------------------------------------------------------------------------------- */
 
-static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
-{
-    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
-    if (n) memset(at, 0xff, n * sizeof *at);
-    return at;
-}
-
 static uint32_t storage_of(const inplace_facts *f, uint32_t tensor)
 {
     return f->trace->tensors.at[tensor].storage;
@@ -49,10 +42,10 @@ void inplace_look(mr_ctx *ctx, const mr_trace *trace, inplace_facts *out)
     *out = (inplace_facts){.ctx = ctx, .trace = trace};
     uint32_t *last_reader = MR_NEW_N(ctx, uint32_t, trace->storages.n);
     uint32_t *last_saver = MR_NEW_N(ctx, uint32_t, trace->storages.n);
-    out->readers = none_of(ctx, trace->storages.n);
-    out->savers = none_of(ctx, trace->storages.n);
+    out->readers = mr_none_of(ctx, trace->storages.n);
+    out->savers = mr_none_of(ctx, trace->storages.n);
     out->let_go = MR_NEW_N(ctx, uint32_t, trace->ops.n);
-    out->maker = none_of(ctx, trace->tensors.n);
+    out->maker = mr_none_of(ctx, trace->tensors.n);
     out->runs_again = MR_NEW_N(ctx, bool, trace->ops.n);
     for (uint32_t o = 0; o < trace->ops.n; o++)
         if (trace->ops.at[o].again != MR_NONE) out->runs_again[trace->ops.at[o].again] = true;

@@ -1,15 +1,6 @@
 /* replica_fill -- gradients, in the order in which they get ready, into buckets. */
 #include "replica.h"
 
-#include <string.h>
-
-static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
-{
-    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
-    if (n) memset(at, 0xff, n * sizeof *at);
-    return at;
-}
-
 static mr_status refuse(mr_ctx *ctx, const mr_trace *in, const char *why)
 {
     return mr_fail(
@@ -78,10 +69,10 @@ mr_status replica_fill(mr_ctx *ctx, const mr_trace *in, const replica_choice *ch
                        replica_buckets *out)
 {
     bool *gradient = MR_NEW_N(ctx, bool, in->storages.n);
-    finish f = {none_of(ctx, in->storages.n), none_of(ctx, in->storages.n)};
-    *out = (replica_buckets){.of = none_of(ctx, in->storages.n),
-                             .first = none_of(ctx, in->ops.n),
-                             .next = none_of(ctx, in->storages.n)};
+    finish f = {mr_none_of(ctx, in->storages.n), mr_none_of(ctx, in->storages.n)};
+    *out = (replica_buckets){.of = mr_none_of(ctx, in->storages.n),
+                             .first = mr_none_of(ctx, in->ops.n),
+                             .next = mr_none_of(ctx, in->storages.n)};
     MR_TRY(find(ctx, in, gradient));
     for (uint32_t e = 0; e < in->events.n; e++) {
         const mr_op *op = &in->ops.at[in->events.at[e].id];

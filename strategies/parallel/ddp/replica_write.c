@@ -53,8 +53,7 @@ static uint32_t flat_tensor(writer *w, const replica_bucket *b, uint64_t bytes, 
     const uint32_t t = tensor_on(w, like, s, 0, bytes);
     uint64_t *shape = MR_NEW_N(w->r.ctx, uint64_t, 1);
     const mr_tensor *g = tensor_at(w, like);
-    uint64_t elements = 1;
-    for (uint32_t d = 0; d < g->rank; d++) elements *= g->shape[d];
+    const uint64_t elements = mr_tensor_numbers(g);
     shape[0] = g->bytes && elements ? bytes / (g->bytes / elements) : bytes;
     w->r.out->tensors.at[t].rank = 1;
     w->r.out->tensors.at[t].shape = shape;

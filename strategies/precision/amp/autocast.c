@@ -5,13 +5,6 @@
 
 #include <string.h>
 
-static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
-{
-    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
-    if (n) memset(at, 0xff, n * sizeof *at);
-    return at;
-}
-
 /* ---- sizes ------------------------------------------------------------------------------- */
 
 /* Bytes of the numbers that may have changed their width. */
@@ -21,10 +14,8 @@ static uint64_t bytes_of(const autocast *a, const mr_trace *trace, mr_ids ids)
     for (uint32_t i = 0; i < ids.n; i++) {
         const mr_tensor *t = &trace->tensors.at[ids.at[i]];
         const bool full = !strcmp(t->dtype, "float32");
-        uint64_t n = full ? 4 : 2;
         if (!full && strcmp(t->dtype, a->dtype) != 0) continue;
-        for (uint32_t d = 0; d < t->rank; d++) n *= t->shape[d];
-        sum += n;
+        sum += mr_tensor_numbers(t) * (full ? 4 : 2);
     }
     return sum;
 }
@@ -129,15 +120,15 @@ mr_status autocast_rewrite(mr_ctx *ctx, const mr_trace *in, const char *dtype, b
     MR_TRY(check_precision(ctx, in));
     MR_TRY(check_order(ctx, in));
     MR_TRY(mr_rewrite_begin(ctx, in, out, &a->r));
-    a->unit_of = none_of(ctx, in->ops.n);
+    a->unit_of = mr_none_of(ctx, in->ops.n);
     a->low = MR_NEW_N(ctx, bool, in->storages.n);
-    a->cached = none_of(ctx, in->storages.n);
+    a->cached = mr_none_of(ctx, in->storages.n);
     a->moved = MR_NEW_N(ctx, uint32_t, in->storages.n);
     for (uint32_t s = 0; s < in->storages.n; s++) a->moved[s] = s;
-    a->viewed = none_of(ctx, in->tensors.n);
-    a->placed = none_of(ctx, in->tensors.n);
-    a->reader = none_of(ctx, in->storages.n);
-    a->last = none_of(ctx, in->storages.n);
+    a->viewed = mr_none_of(ctx, in->tensors.n);
+    a->placed = mr_none_of(ctx, in->tensors.n);
+    a->reader = mr_none_of(ctx, in->storages.n);
+    a->last = mr_none_of(ctx, in->storages.n);
     for (uint32_t e = 0; e < in->events.n; e++)
         if (in->events.at[e].kind == MR_RUN
             && in->ops.at[in->events.at[e].id].phase == MR_FORWARD)

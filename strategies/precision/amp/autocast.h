@@ -59,9 +59,6 @@ bool autocast_is_low(const autocast *a, uint32_t tensor);  /* and 16-bit now */
 /* A tensor of the same shape in a storage of its own, with 16 or 32 bits. */
 uint32_t autocast_new(autocast *a, uint32_t tensor, bool low, mr_role role);
 
-/* A tensor of `in` as a view of one of the unit's casts, MR_NONE when it is of none. */
-uint32_t autocast_in_unit(autocast *a, const autocast_unit *unit, uint32_t tensor);
-
 /* Where a tensor of `in` is now, outside of units: its storage, the tensor. */
 uint32_t autocast_home(const autocast *a, uint32_t tensor);
 uint32_t autocast_place(autocast *a, uint32_t tensor);

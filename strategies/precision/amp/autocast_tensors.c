@@ -18,19 +18,12 @@ bool autocast_is_low(const autocast *a, uint32_t tensor)
     return autocast_is_full(a, tensor) && a->low[old(a, tensor)->storage];
 }
 
-static uint64_t numbers(const mr_tensor *t)
-{
-    uint64_t n = 1;
-    for (uint32_t d = 0; d < t->rank; d++) n *= t->shape[d];
-    return n;
-}
-
 uint32_t autocast_new(autocast *a, uint32_t tensor, bool low, mr_role role)
 {
     const mr_tensor *t = old(a, tensor);
     const uint64_t width = low ? 2 : 4;
     const mr_storage *home = &a->r.in->storages.at[t->storage];
-    const uint32_t s = mr_rewrite_new_storage(&a->r, t->storage, numbers(t) * width);
+    const uint32_t s = mr_rewrite_new_storage(&a->r, t->storage, mr_tensor_numbers(t) * width);
     const uint32_t n = mr_rewrite_new_tensor(&a->r, tensor, s);
     mr_storage *storage = &a->r.out->storages.at[s];
     storage->role = (uint8_t)role;
@@ -56,7 +49,8 @@ static const autocast_leaf *leaf_of(const autocast *a, const autocast_unit *unit
     return found;
 }
 
-uint32_t autocast_in_unit(autocast *a, const autocast_unit *unit, uint32_t tensor)
+/* A tensor of `in` as a view of one of the unit's casts, MR_NONE when it is of none. */
+static uint32_t in_unit(autocast *a, const autocast_unit *unit, uint32_t tensor)
 {
     const autocast_leaf *leaf = leaf_of(a, unit, tensor);
     if (!leaf || !autocast_is_full(a, tensor)) return MR_NONE;
@@ -66,7 +60,7 @@ uint32_t autocast_in_unit(autocast *a, const autocast_unit *unit, uint32_t tenso
         return a->placed[tensor];
     const uint32_t n = mr_rewrite_new_tensor(&a->r, leaf->cast, home);
     mr_tensor *t = &a->r.out->tensors.at[n];
-    const uint64_t bytes = numbers(old(a, tensor)) * (unit->low ? 2 : 4);
+    const uint64_t bytes = mr_tensor_numbers(old(a, tensor)) * (unit->low ? 2 : 4);
     t->rank = old(a, tensor)->rank;
     t->shape = old(a, tensor)->shape;
     if (bytes < t->bytes) t->bytes = bytes;
@@ -86,7 +80,7 @@ uint32_t autocast_place(autocast *a, uint32_t tensor)
     if (a->placed[tensor] != MR_NONE && a->r.out->tensors.at[a->placed[tensor]].storage == home)
         return a->placed[tensor];
     const uint32_t n = mr_rewrite_new_tensor(&a->r, tensor, home);
-    const bool low = a->r.out->storages.at[home].bytes < numbers(t) * 4;
+    const bool low = a->r.out->storages.at[home].bytes < mr_tensor_numbers(t) * 4;
     a->r.out->tensors.at[n].name = "";
     if (autocast_is_full(a, tensor)) a->r.out->tensors.at[n].dtype = low ? a->dtype : "float32";
     return a->placed[tensor] = n;
@@ -100,7 +94,7 @@ void autocast_cast(autocast *a, uint32_t from, uint32_t to, const mr_op *as, uin
     const uint32_t o = mr_rewrite_move(&a->r, from, to, &cast);
     const mr_tensor *t = &a->r.out->tensors.at[from];
     const bool full = strcmp(a->r.out->tensors.at[to].dtype, "float32") != 0;
-    a->r.out->ops.at[o].read = numbers(t) * (full ? 4 : 2);
+    a->r.out->ops.at[o].read = mr_tensor_numbers(t) * (full ? 4 : 2);
 }
 
 /* The list as it is now; `extra` are tensors of this op alone. */
@@ -108,7 +102,7 @@ static mr_ids placed(autocast *a, mr_ids ids, const autocast_unit *unit)
 {
     mr_ids out = mr_ids_of(a->r.ctx, ids.n, ids.at);
     for (uint32_t i = 0; i < out.n; i++) {
-        const uint32_t mine = unit ? autocast_in_unit(a, unit, ids.at[i]) : MR_NONE;
+        const uint32_t mine = unit ? in_unit(a, unit, ids.at[i]) : MR_NONE;
         out.at[i] = mine != MR_NONE ? mine : autocast_place(a, ids.at[i]);
     }
     return out;
@@ -123,7 +117,7 @@ void autocast_run(autocast *a, uint32_t o, const autocast_unit *unit)
     mr_saved *saved = MR_NEW_N(a->r.ctx, mr_saved, op.saved.n);
     for (uint32_t i = 0; i < op.saved.n; i++) {
         const uint32_t t = op.saved.at[i].tensor;
-        const uint32_t mine = unit ? autocast_in_unit(a, unit, t) : MR_NONE;
+        const uint32_t mine = unit ? in_unit(a, unit, t) : MR_NONE;
         saved[i] = (mr_saved){mine != MR_NONE ? mine : autocast_place(a, t), op.saved.at[i].as};
     }
     op.saved.at = saved;

@@ -32,9 +32,6 @@ mr_status sharing_find(sharing *s, const sharing_choice *choice);
 /* Sets owner. */
 void sharing_own(sharing *s);
 
-/* How many columns the lists of an op of the update have; 0 when it has none. */
-uint32_t sharing_columns(const mr_trace *trace, const mr_op *op);
-
 /* Does the storage belong to a parameter that is gone? */
 bool sharing_is_gone(const sharing *s, uint32_t storage);
 

@@ -14,7 +14,8 @@ static bool begins_with(const char *name, const char *prefix)
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
-uint32_t sharing_columns(const mr_trace *trace, const mr_op *op)
+/* How many columns the lists of an op of the update have; 0 when it has none. */
+static uint32_t columns_of(const mr_trace *trace, const mr_op *op)
 {
     uint32_t parameters = 0;
     if (!begins_with(op->name, "aten::_foreach_") && !begins_with(op->name, "aten::_fused_"))
@@ -88,7 +89,7 @@ void sharing_own(sharing *s)
         for (uint32_t o = 0; o < s->in->ops.n; o++) {
             const mr_op *op = &s->in->ops.at[o];
             if (op->phase != MR_UPDATE) continue;
-            const uint32_t columns = sharing_columns(s->in, op);
+            const uint32_t columns = columns_of(s->in, op);
             for (uint32_t c = 0; c < columns; c++) spread(s, op, c, columns);
             if (!columns) spread_one(s, op);
         }

@@ -25,13 +25,6 @@ static const mr_tensor *tensor_at(const writer *w, uint32_t t)
     return &w->r.in->tensors.at[t];
 }
 
-static uint32_t *none_of(mr_ctx *ctx, uint32_t n)
-{
-    uint32_t *at = MR_NEW_N(ctx, uint32_t, n);
-    if (n) memset(at, 0xff, n * sizeof *at);
-    return at;
-}
-
 /* ---- gradients
  * ------------------------------------------------------------------------------- */
 
@@ -65,11 +58,11 @@ static void see(writer *w, uint32_t *last, mr_ids ids, uint32_t op)
 static void find_gradients(writer *w)
 {
     const mr_trace *in = w->r.in;
-    uint32_t *last = none_of(w->r.ctx, in->storages.n);
-    w->final = none_of(w->r.ctx, in->storages.n);
+    uint32_t *last = mr_none_of(w->r.ctx, in->storages.n);
+    w->final = mr_none_of(w->r.ctx, in->storages.n);
     w->view = MR_NEW_N(w->r.ctx, bool, in->storages.n);
-    w->first = none_of(w->r.ctx, in->ops.n);
-    w->next = none_of(w->r.ctx, in->storages.n);
+    w->first = mr_none_of(w->r.ctx, in->ops.n);
+    w->next = mr_none_of(w->r.ctx, in->storages.n);
     for (uint32_t e = 0; e < in->events.n; e++) {
         if (in->events.at[e].kind != MR_RUN) continue;
         const uint32_t o = in->events.at[e].id;
@@ -265,8 +258,8 @@ static void take_away(writer *w)
 static void tell_the_referee(writer *w)
 {
     const uint32_t n = w->r.in->storages.n;
-    uint32_t *count = MR_NEW_N(w->r.ctx, uint32_t, n), *last = none_of(w->r.ctx, n);
-    uint32_t *before = none_of(w->r.ctx, n); /* the one before among those of an owner */
+    uint32_t *count = MR_NEW_N(w->r.ctx, uint32_t, n), *last = mr_none_of(w->r.ctx, n);
+    uint32_t *before = mr_none_of(w->r.ctx, n); /* the one before among those of an owner */
     uint32_t *place = MR_NEW_N(w->r.ctx, uint32_t, n);
     for (uint32_t s = 0; s < n; s++) {
         const uint32_t owner = w->s.owner[s];

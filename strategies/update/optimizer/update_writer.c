@@ -37,13 +37,6 @@ typedef struct extent {
     uint64_t bytes;
 } extent;
 
-static uint64_t numbers(const mr_tensor *t)
-{
-    uint64_t n = 1;
-    for (uint32_t d = 0; d < t->rank; d++) n *= t->shape[d];
-    return n;
-}
-
 /* The parameter's shape, but for the last dimension, the one before it, or both,
  * which are 1. */
 static extent shrunk(const update_writer *w, const mr_tensor *p, bool last, bool second)
@@ -70,7 +63,7 @@ static extent list_of(const update_writer *w, const char *dtype, uint64_t n, uin
  * are of 256. */
 static extent in_eight_bits(const update_writer *w, const mr_tensor *p, bool scale)
 {
-    const uint64_t n = numbers(p);
+    const uint64_t n = mr_tensor_numbers(p);
     if (n < 4096) return list_of(w, "float32", scale ? 0 : n, 4);
     return scale ? list_of(w, "float32", (n + 255) / 256, 4) : list_of(w, "uint8", n, 1);
 }
@@ -78,7 +71,7 @@ static extent in_eight_bits(const update_writer *w, const mr_tensor *p, bool sca
 static extent extent_of(const update_writer *w, char letter, uint32_t i)
 {
     const mr_tensor *p = tensor_at(w, w->pairs.at[i].parameter);
-    const uint64_t n = numbers(p);
+    const uint64_t n = mr_tensor_numbers(p);
     switch (letter) {
     case 'E':
     case 'F': return in_eight_bits(w, p, false);
@@ -171,7 +164,7 @@ static void drop_all(update_writer *w, mr_ids *ids)
 /* The only product among the steps is that of a column and a row. */
 static uint64_t flops_of(const update_writer *w, const update_step *step, mr_ids out)
 {
-    return strcmp(step->name, "aten::mm") ? 0 : 2 * numbers(tensor_at(w, out.at[0]));
+    return strcmp(step->name, "aten::mm") ? 0 : 2 * mr_tensor_numbers(tensor_at(w, out.at[0]));
 }
 
 static void take(update_writer *w, const update_step *step, uint32_t i, uint32_t n)
