@@ -60,8 +60,9 @@ static uint64_t smallest_capacity(const mr_scene *scene, const mr_cell *cell, mr
     return high * FIT_STEP;
 }
 
-void mr_cell_compute(const mr_scene *scene, mr_cell *cell, bool fit, mr_watch *watch,
-                     uint32_t part)
+/* Evaluates with a context of its own, of which nothing is left but the numbers. */
+static void compute_cell(const mr_scene *scene, mr_cell *cell, bool fit, mr_watch *watch,
+                         uint32_t part)
 {
     mr_ctx ctx = {0};
     mr_watch_attach(watch, &ctx, part, cell->spec->text);
@@ -94,7 +95,7 @@ static void *work(void *self)
     queue *q = self;
     const mr_comparison *c = q->comparison;
     for (uint32_t i; (i = next_cell(q)) != MR_NONE;)
-        mr_cell_compute(c->scene, &c->cells[i], c->fit, q->watch, i);
+        compute_cell(c->scene, &c->cells[i], c->fit, q->watch, i);
     return NULL;
 }
 

@@ -32,7 +32,7 @@ bool mr_expect_accept(mr_expect_parser *p, const char *sign)
     return true;
 }
 
-bool mr_expect_next_is(const mr_expect_parser *p, const char *word)
+static bool next_is(const mr_expect_parser *p, const char *word)
 {
     mr_expect_parser look = *p;
     return mr_expect_accept(&look, word);
@@ -110,8 +110,8 @@ mr_status mr_expect_number(mr_expect_parser *p, const mr_expr **out)
     }
     p->at = end;
     mr_expect_skip(p);
-    if (!mr_expect_is_letter(*p->at) || mr_expect_next_is(p, "and")
-        || mr_expect_next_is(p, "within") || mr_expect_next_is(p, "between"))
+    if (!mr_expect_is_letter(*p->at) || next_is(p, "and") || next_is(p, "within")
+        || next_is(p, "between"))
         return MR_OK;
     return mr_expect_fail(p, mr_expect_here(p),
                           "'%.16s' is no unit, expected %%, GiB, GB, ms, /s or the like",

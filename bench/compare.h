@@ -28,10 +28,6 @@ typedef struct mr_comparison {
 /* Computes the cells on `jobs` threads.  The result does not depend on their number. */
 void mr_compare(mr_ctx *ctx, mr_comparison *comparison, uint32_t jobs);
 
-/* Evaluates with a context of its own, of which nothing is left but the numbers. */
-void mr_cell_compute(const mr_scene *scene, mr_cell *cell, bool fit, mr_watch *watch,
-                     uint32_t part);
-
 /* ---- on a device ------------------------------------------------------------------------- */
 
 /* --on and what belongs to it. */

@@ -27,7 +27,6 @@ void mr_expect_skip(mr_expect_parser *p); /* blanks */
 bool mr_expect_is_letter(char c);
 /* Takes the sign or word if it stands next. */
 bool mr_expect_accept(mr_expect_parser *p, const char *sign);
-bool mr_expect_next_is(const mr_expect_parser *p, const char *word);
 mr_status mr_expect_need(mr_expect_parser *p, const char *sign);
 
 /* ---- leaves of the tree ------------------------------------------------------------------ */

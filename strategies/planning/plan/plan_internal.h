@@ -80,7 +80,6 @@ uint64_t plan_dive(plan_diver *diver, const uint32_t *rank, uint64_t limit, uint
 /* Key number `k` of the portfolio as ranks. */
 #define PLAN_KEYS 12
 void plan_dive_key(mr_ctx *ctx, const plan_field *field, uint32_t k, uint32_t *rank);
-const char *plan_dive_name(uint32_t k);
 /* Ranks moved by up to a tenth of their number, differently for every `seed` but 0. */
 void plan_disturb(mr_ctx *ctx, uint32_t *rank, uint32_t n, uint64_t seed);
 
@@ -134,7 +133,6 @@ plan_probe *plan_probe_new(mr_ctx *ctx, const plan_field *field, uint64_t capaci
 /* Each way goes on for so many steps; `until` as plan_now counts, 0 for no limit. */
 plan_verdict plan_probe_go(plan_probe *probe, uint32_t threads, uint64_t steps, double until);
 const uint64_t *plan_probe_bases(const plan_probe *probe); /* after PLAN_FOUND */
-const char *plan_probe_way(const plan_probe *probe);       /* which of them found it */
 uint64_t plan_probe_steps(const plan_probe *probe);
 void plan_probe_end(plan_probe *probe); /* frees what the ways took */
 

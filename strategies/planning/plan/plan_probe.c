@@ -118,11 +118,6 @@ const uint64_t *plan_probe_bases(const plan_probe *p)
     return plan_seeker_bases(p->ways[atomic_load(&p->winner)].seeker);
 }
 
-const char *plan_probe_way(const plan_probe *p)
-{
-    return plan_dive_name(kinds[atomic_load(&p->winner)].key);
-}
-
 uint64_t plan_probe_steps(const plan_probe *p)
 {
     uint64_t steps = p->done;

@@ -7,11 +7,6 @@
 static const char names[PLAN_KEYS][4] = {"TWA", "TAW", "WAT", "STW", "WTA", "ATW",
                                          "AWT", "TSW", "SWT", "WST", "TEA", "TES"};
 
-const char *plan_dive_name(uint32_t k)
-{
-    return names[k];
-}
-
 uint64_t plan_draw(uint64_t *state)
 {
     *state += 0x9e3779b97f4a7c15u;

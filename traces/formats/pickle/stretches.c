@@ -102,11 +102,3 @@ bool mr_stretches_cut(mr_ctx *ctx, mr_stretches *stretches, uint64_t address, ui
     }
     return true;
 }
-
-uint64_t mr_stretches_bytes(const mr_stretches *stretches)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < stretches->order.n; i++)
-        sum += mr_stretches_at(stretches, i)->bytes;
-    return sum;
-}

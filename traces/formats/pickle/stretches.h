@@ -40,6 +40,4 @@ void mr_stretches_remove(mr_ctx *ctx, mr_stretches *stretches, uint32_t i);
 bool mr_stretches_cut(mr_ctx *ctx, mr_stretches *stretches, uint64_t address, uint64_t bytes,
                    uint32_t *segment);
 
-uint64_t mr_stretches_bytes(const mr_stretches *stretches);
-
 #endif
