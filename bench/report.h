@@ -37,8 +37,8 @@ void mr_table_markdown(mr_ctx *ctx, const mr_table *table, mr_sink *sink);
 /* The text cut into lines between words, to be printed from this column on. */
 const char *mr_fold(mr_ctx *ctx, const char *text, uint32_t column);
 
-/* A name on one line: line breaks, tabs and what else moves a terminal's cursor are escaped as C
- * does it. */
+/* A name on one line: line breaks, tabs and what else moves a terminal's cursor are escaped as
+ * C does it. */
 const char *mr_show_name(mr_ctx *ctx, const char *name);
 
 /* Text as a field of CSV (RFC 4180) and as a string of JSON, quotes included. */
