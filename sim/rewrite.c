@@ -255,14 +255,6 @@ mr_ids mr_ids_of(mr_ctx *ctx, uint32_t n, const uint32_t *at)
     return ids;
 }
 
-uint64_t mr_part_bytes(uint64_t bytes, uint64_t per_sample, uint64_t batch, uint64_t parts,
-                       uint64_t i)
-{
-    const uint64_t samples = batch / parts + (i < batch % parts);
-    const uint64_t scaling = per_sample * batch;
-    return scaling > bytes ? bytes : bytes - scaling + per_sample * samples;
-}
-
 void mr_rewrite_remark(mr_rewrite *r, const char *format, ...)
 {
     char text[512]; /* as long as a failure's sentence */

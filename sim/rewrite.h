@@ -94,11 +94,6 @@ uint32_t mr_rewrite_move(mr_rewrite *r, uint32_t from, uint32_t to, const mr_op 
 /* Ids kept in the arena. */
 mr_ids mr_ids_of(mr_ctx *ctx, uint32_t n, const uint32_t *at);
 
-/* What is left of `bytes` in part i (from 0) of a batch in `parts`: the fixed bytes are not
- * divided, samples that do not divide evenly go to the first parts. */
-uint64_t mr_part_bytes(uint64_t bytes, uint64_t per_sample, uint64_t batch, uint64_t parts,
-                       uint64_t i);
-
 /* After the referee: numbers ops, tensors and storages in the order of their first use and
  * leaves out what is not used, so that the trace can be written, and the next rewrite sees no
  * difference to a recording. */

@@ -11,6 +11,7 @@
 #include "rewrite_check_versions.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef uint64_t value;
@@ -45,6 +46,7 @@ typedef struct referee {
     bool *stood;           /* by stand-in: its op has run */
     value *last;           /* by storage of before: what a stand-in's ops wrote to it last */
     uint32_t parts;        /* of how many parts there are */
+    uint64_t had, has;     /* samples in a batch before and after, where these differ; else 0 */
     value fresh;           /* next number for something new */
     uint32_t event;
 } referee;
@@ -188,6 +190,12 @@ static value part_of(const referee *r, uint32_t o, uint32_t f)
     return op->part == old->part && op->origin == old->origin ? 0 : op->part;
 }
 
+/* What an op of before takes, in the batch of after. */
+static uint64_t operations(const referee *r, const mr_op *old)
+{
+    return old->flops - old->flops_per_sample * r->had + old->flops_per_sample * r->has;
+}
+
 static mr_status is_the_same_work(const referee *r, uint32_t o, uint32_t f)
 {
     const mr_op *op = &r->trace->ops.at[o], *old = &r->before.trace->ops.at[f];
@@ -198,18 +206,30 @@ static mr_status is_the_same_work(const referee *r, uint32_t o, uint32_t f)
         return mr_fail(r->ctx, MR_EINVARIANT,
                        "%s draws %s random numbers, expected the opposite as before",
                        named(r->ctx, r->trace, o), op->random ? "" : "no");
-    if (!part_of(r, o, f) && op->flops != old->flops)
+    if (!part_of(r, o, f) && op->flops != operations(r, old))
         return mr_fail(r->ctx, MR_EINVARIANT,
                        "%s takes %" PRIu64 " operations, expected %" PRIu64 " as before",
-                       named(r->ctx, r->trace, o), op->flops, old->flops);
+                       named(r->ctx, r->trace, o), op->flops, operations(r, old));
     return MR_OK;
 }
 
-static bool same_shape(const mr_tensor *x, const mr_tensor *y)
+/* In another batch one dimension of what a sample adds to has another length. */
+static bool same_lengths(const referee *r, const mr_tensor *x, const mr_tensor *y)
 {
+    uint32_t others = 0;
     if (x->rank != y->rank) return false;
-    for (uint32_t i = 0; i < x->rank; i++)
-        if (x->shape[i] != y->shape[i]) return false;
+    for (uint32_t i = 0; i < x->rank; i++) {
+        if (x->shape[i] == y->shape[i]) continue;
+        if (!r->had || x->shape[i] * r->had != y->shape[i] * r->has) return false;
+        others++;
+    }
+    return !others || (others == 1 && r->before.trace->storages.at[y->storage].per_sample);
+}
+
+static bool same_shape(const referee *r, const mr_tensor *x, const mr_tensor *y)
+{
+    if (!same_lengths(r, x, y)) return false;
+    if (r->had && r->before.trace->storages.at[y->storage].per_sample) return true;
     const bool cast = x->dtype != y->dtype && strcmp(x->dtype, y->dtype) != 0;
     return cast || (x->bytes == y->bytes && x->offset == y->offset);
 }
@@ -228,7 +248,7 @@ static mr_status reads(referee *r, uint32_t o, uint32_t f, uint32_t i)
                        named(r->ctx, r->trace, o), s, told(r, has), told(r, want));
     const mr_tensor *x = &r->trace->tensors.at[t],
                     *y = &r->before.trace->tensors.at[told_before];
-    if (!part && !same_shape(x, y))
+    if (!part && !same_shape(r, x, y))
         return mr_fail(r->ctx, MR_EINVARIANT,
                        "%s reads tensor %u, expected the shape and place of tensor %u",
                        named(r->ctx, r->trace, o), t, told_before);
@@ -447,6 +467,16 @@ static mr_status judge(referee *r, const mr_event *event)
     }
 }
 
+/* Does the trace after say that its batch is another one? */
+static void compare_batches(referee *r)
+{
+    const char *had = r->before.trace->about[MR_ABOUT_batch];
+    const char *has = r->trace->about[MR_ABOUT_batch];
+    if (!had || !has || !strcmp(had, has)) return;
+    r->had = strtoull(had, NULL, 10);
+    r->has = strtoull(has, NULL, 10);
+}
+
 static mr_status begin(referee *r)
 {
     const mr_trace *before = r->before.trace, *after = r->trace;
@@ -455,6 +485,7 @@ static mr_status begin(referee *r)
         return mr_fail(
             r->ctx, MR_EINVARIANT,
             "a rewrite took away ops, tensors or storages, expected new ones behind");
+    compare_batches(r);
     r->holds = MR_NEW_N(r->ctx, value, after->storages.n);
     r->viewed = mr_none_of(r->ctx, after->storages.n);
     r->done = MR_NEW_N(r->ctx, uint32_t, before->ops.n);
@@ -500,11 +531,11 @@ static mr_status check_all_is_done(const referee *r)
         if (r->divided[f] && r->done[f] != r->parts)
             return mr_fail(r->ctx, MR_EINVARIANT, "%s is done in %u parts, expected %u",
                            named(r->ctx, r->before.trace, f), r->done[f], r->parts);
-        if (r->flops[f] < r->before.trace->ops.at[f].flops)
+        const uint64_t expected = operations(r, &r->before.trace->ops.at[f]);
+        if (r->flops[f] < expected)
             return mr_fail(r->ctx, MR_EINVARIANT,
                            "all parts of %s take %" PRIu64 " operations, expected %" PRIu64,
-                           named(r->ctx, r->before.trace, f), r->flops[f],
-                           r->before.trace->ops.at[f].flops);
+                           named(r->ctx, r->before.trace, f), r->flops[f], expected);
     }
     return MR_OK;
 }

@@ -12,7 +12,8 @@
  *     a stand-in        gives what it declares, if all that its ops read has been read
  *     none of these     computes something new, which no old op may read
  *
- * Every op reads what its counterpart read: the same values, of the same shape.  Values are
+ * Every op reads what its counterpart read: the same values, of the same shape, or of that with
+ * another number of samples where the trace after says that its batch has so many.  Values are
  * overwritten only after their last reader.  Nothing is read that neither the program nor
  * autograd holds any more, and what autograd has saved is not written to before its gradient.
  * Every op of before still runs, once (or all its parts do), as the same work; or a stand-in

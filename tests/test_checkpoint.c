@@ -95,6 +95,7 @@ TEST(running_again_stops_when_all_that_was_saved_is_there)
     mr_answer *stop = MR_NEW(&ctx, mr_answer), *all = MR_NEW(&ctx, mr_answer);
     const mr_trace t = step_of(&ctx, list, MR_COUNT(list));
     CHECK_EQ(step_evaluate(&ctx, &t, "checkpoint:every=3", stop), MR_OK);
+    t.storages.at[1].role = MR_ROLE_activation; /* the input, as if it needed a gradient */
     CHECK_EQ(step_evaluate(&ctx, &t, "checkpoint:every=3,reentrant=True", all), MR_OK);
     CHECK_EQ(count_again(&stop->trace), 2);
     CHECK_EQ(count_again(&all->trace), 3);
@@ -217,6 +218,28 @@ TEST(what_cannot_be_done_is_refused_with_the_reason)
     expect_refusal("checkpoint:keep=mm,reentrant=True", "a reentrant checkpoint cannot keep");
     expect_refusal("checkpoint:module=blocks.*,segments=3", "fewer such modules than segments");
     expect_refusal("checkpoint:segments=1", "is no chain that can be cut in two");
+    expect_refusal("checkpoint:groups=[1,1]", "groups goes with module");
+    expect_refusal("checkpoint:module=blocks.*,groups=[1,7]", "expected how many modules each");
+    expect_refusal("checkpoint:module=blocks.*,groups=[0]", "expected how many modules each");
+    expect_refusal("checkpoint:module=blocks.*,groups=2", "expected how many modules each");
+}
+
+/* What the model of a recording was wrapped in: stretches of its layers, of unequal length.
+ * The first reads only the picture, which needs no gradient. */
+TEST(groups_of_modules_run_again_as_one)
+{
+    mr_ctx ctx = {0};
+    mr_trace in;
+    mr_answer *answer = MR_NEW(&ctx, mr_answer);
+    const char *const groups = "checkpoint:module=features.*,groups=[5,5,7,7,7]";
+    CHECK_EQ(evaluated(&ctx, "models/vgg16-b64-i224.csv.gz", groups, &in, answer), MR_OK);
+    CHECK_EQ(answer->trace.remarks.n, 0);
+    CHECK_EQ(evaluated(&ctx, "models/vgg16-b64-i224.csv.gz",
+                       mr_printf(&ctx, "%s,reentrant=True", groups), &in, answer),
+             MR_OK);
+    CHECK_EQ(answer->trace.remarks.n, 1);
+    CHECK_HAS(answer->trace.remarks.at[0], "PyTorch would not train it");
+    mr_ctx_clear(&ctx);
 }
 
 TEST(a_trace_without_dataflow_says_how_to_record_more)

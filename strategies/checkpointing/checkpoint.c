@@ -15,7 +15,7 @@
 
 typedef struct settings {
     uint64_t by, every, segments;
-    const char *module, *keep;
+    const char *module, *groups, *keep;
     bool reentrant;
 } settings;
 
@@ -31,6 +31,8 @@ static const mr_param params[] = {
                  "so many segments instead; of modules, where these are named"),
     MR_PARAM_TEXT(settings, module, "",
                   "paths of modules, with * for a name; usually the repeated blocks"),
+    MR_PARAM_TEXT(settings, groups, "",
+                  "how many of these modules are one part each, such as [5,5,7]"),
     MR_PARAM_TEXT(settings, keep, "",
                   "ops whose results are kept all the same, such as [mm,addmm,bmm]"),
     MR_PARAM_BOOL(settings, reentrant, "False", "as with use_reentrant=True"),
@@ -47,6 +49,8 @@ static mr_status validate(mr_ctx *ctx, const void *of)
             ctx, MR_EUSAGE,
             "expected only one of sqrt, attention, every, segments and module (segments"
             " goes with module)");
+    if (*s->groups && (!*s->module || s->segments))
+        return mr_fail(ctx, MR_EUSAGE, "groups goes with module, and not with segments");
     if (s->reentrant && *s->keep)
         return mr_fail(ctx, MR_EUSAGE, "a reentrant checkpoint cannot keep anything");
     return MR_OK;
@@ -60,6 +64,7 @@ static mr_status find_regions(mr_ctx *ctx, const settings *s, const mr_trace *in
     if (s->segments && !*s->module)
         return region_find_cuts(ctx, in, REGION_SEGMENTS, (uint32_t)s->segments, out);
     MR_TRY(region_find_modules(ctx, in, s->module, out));
+    if (*s->groups) return region_join(ctx, out, s->groups);
     if (!s->segments) return MR_OK;
     region_group(ctx, out, (uint32_t)s->segments);
     if (out->n) return MR_OK;

@@ -1,17 +1,25 @@
 /* part_sizes -- sizes of a part of a batch. */
 #include "part_sizes.h"
 
-uint64_t mr_share_bytes(const mr_share *share, const mr_storage *whole)
-{
-    return mr_part_bytes(whole->bytes, whole->per_sample, share->batch, share->parts, share->i);
-}
-
 static uint64_t samples(const mr_share *share)
 {
+    if (share->instead) return share->instead;
     return share->batch / share->parts + (share->i < share->batch % share->parts);
 }
 
-/* x * part / whole, part <= whole, without leaving 64 bits. */
+/* Of an amount to which each sample adds, what the samples of the share leave. */
+static uint64_t amount(const mr_share *share, uint64_t whole, uint64_t per_sample)
+{
+    const uint64_t scaling = per_sample * share->batch;
+    return scaling > whole ? whole : whole - scaling + per_sample * samples(share);
+}
+
+uint64_t mr_share_bytes(const mr_share *share, const mr_storage *whole)
+{
+    return amount(share, whole->bytes, whole->per_sample);
+}
+
+/* x * part / whole without leaving 64 bits. */
 static uint64_t in_proportion(uint64_t x, uint64_t part, uint64_t whole)
 {
     return x / whole * part + (uint64_t)((double)(x % whole) * (double)part / (double)whole);
@@ -46,31 +54,30 @@ mr_tensor mr_share_tensor(mr_ctx *ctx, const mr_share *share, const mr_tensor *w
     return part;
 }
 
-/* Bytes of these tensors that the samples of other parts have. */
-static uint64_t missing(const mr_share *share, const mr_trace *trace, mr_ids ids)
+/* `bytes` for these tensors, less what they had and more what they have. */
+static uint64_t exchanged(const mr_share *share, const mr_trace *trace, mr_ids ids,
+                          uint64_t bytes)
 {
-    uint64_t sum = 0;
     for (uint32_t i = 0; i < ids.n; i++) {
         const mr_tensor *t = &trace->tensors.at[ids.at[i]];
         const mr_storage *home = &trace->storages.at[t->storage];
-        const uint64_t bytes = mr_share_bytes(share, home);
-        if (bytes != home->bytes) sum += t->bytes - in_proportion(t->bytes, bytes, home->bytes);
+        const uint64_t now = mr_share_bytes(share, home);
+        if (now == home->bytes) continue;
+        bytes += in_proportion(t->bytes, now, home->bytes);
+        bytes = t->bytes < bytes ? bytes - t->bytes : 0;
     }
-    return sum;
-}
-
-static uint64_t less(uint64_t bytes, uint64_t missing)
-{
-    return missing < bytes ? bytes - missing : 0;
+    return bytes;
 }
 
 void mr_share_op(const mr_share *share, const mr_trace *trace, const mr_op *whole, mr_op *part)
 {
-    part->flops = mr_part_bytes(whole->flops, whole->flops_per_sample, share->batch,
-                                share->parts, share->i);
-    part->read = less(whole->read, missing(share, trace, whole->in));
-    part->written = less(whole->written, missing(share, trace, whole->out)
-                                             + missing(share, trace, whole->mutates));
+    part->flops = amount(share, whole->flops, whole->flops_per_sample);
+    part->read = exchanged(share, trace, whole->in, whole->read);
+    part->written = exchanged(share, trace, whole->out, whole->written);
+    part->written = exchanged(share, trace, whole->mutates, part->written);
     part->ns = whole->ns / share->parts;
     part->workspace = whole->workspace / share->parts;
+    if (!share->instead) return;
+    part->ns = in_proportion(whole->ns, share->instead, share->batch);
+    part->workspace = in_proportion(whole->workspace, share->instead, share->batch);
 }

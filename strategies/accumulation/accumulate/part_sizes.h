@@ -12,7 +12,8 @@
 #include "rewrite.h"
 
 typedef struct mr_share {
-    uint64_t batch, parts, i; /* part i, from 0, of a batch that is divided in parts */
+    uint64_t batch, parts, i; /* part i, from 0, of a batch that is divided in parts ... */
+    uint64_t instead;         /* ... or another batch of so many samples; 0 for a part */
 } mr_share;
 
 uint64_t mr_share_bytes(const mr_share *share, const mr_storage *whole);

@@ -10,6 +10,7 @@ typedef struct looker {
     const char *keep;     /* names of ops whose results are kept */
     const char **refused; /* by region of the list: why, NULL */
     bool *saves;          /* by region */
+    bool *asked;          /* by region: reads something that may need a gradient */
     uint32_t *last_saver; /* by region: op */
     bool *summed;         /* by op: the last ops of its gradient are sums by the engine */
     uint32_t open;        /* region of the last gradient, as long as only the engine goes on */
@@ -103,6 +104,9 @@ static void look_at_inputs(looker *k, uint32_t region, const mr_op *op)
         const uint32_t s = storage_of(k, op->in.at[i]);
         if (k->l->born_in[s] == region || k->seen[s] == region) continue;
         k->seen[s] = region;
+        const mr_role role = (mr_role)k->in->storages.at[s].role;
+        k->asked[region] |= role != MR_ROLE_input && role != MR_ROLE_parameter
+                            && role != MR_ROLE_buffer;
         if (!k->in->storages.at[s].before)
             MR_PUSH(k->r->ctx, &k->l->look[region].inputs, op->in.at[i]);
     }
@@ -205,19 +209,31 @@ static void look_for_changes(looker *k)
     }
 }
 
+/* Autocast has made it of a parameter, and keeps it until it ends. */
+static bool is_autocasts(const looker *k, uint32_t s)
+{
+    const mr_op *maker = &k->in->ops.at[k->r->birth[s]];
+    if (!strstr(maker->name, "_to_copy") || maker->in.n != 1) return false;
+    return k->in->storages.at[storage_of(k, maker->in.at[0])].role == MR_ROLE_parameter;
+}
+
 static void look_for_drops(looker *k)
 {
+    bool backward = false;
     uint32_t *next_run = mr_none_of(k->r->ctx, k->l->regions.n);
     uint32_t region = 0;
     for (uint32_t e = 0; e < k->in->events.n; e++) {
         const mr_event event = k->in->events.at[e];
-        if (event.kind == MR_RUN)
+        if (event.kind == MR_RUN) {
+            backward |= k->in->ops.at[event.id].phase == MR_BACKWARD;
             while (region < k->l->regions.n && k->l->regions.at[region].end <= e)
                 next_run[region++] = e;
+        }
         if (event.kind != MR_DROP) continue;
         k->dropped[event.id] = e;
         const uint32_t s = storage_of(k, event.id), born = k->l->born_in[s];
         if (born == MR_NONE || k->l->outlives[s]) continue;
+        if (!backward && is_autocasts(k, s)) continue;
         k->l->moved_drop[e] = k->l->kept[s] || e >= next_run[born];
         if (k->l->kept[s] || e < next_run[born]) continue;
         MR_PUSH(k->r->ctx, &k->l->look[born].late_drops, event.id);
@@ -279,6 +295,7 @@ static void begin(looker *k, const regions *list)
     k->open = MR_NONE;
     k->refused = MR_NEW_N(ctx, const char *, list->n);
     k->saves = MR_NEW_N(ctx, bool, list->n);
+    k->asked = MR_NEW_N(ctx, bool, list->n);
     k->last_saver = MR_NEW_N(ctx, uint32_t, list->n);
     l->kept = MR_NEW_N(ctx, bool, k->in->storages.n);
     l->only_once = MR_NEW_N(ctx, bool, k->in->ops.n);
@@ -297,6 +314,9 @@ static void look_at_all(looker *k, const regions *list)
     for (uint32_t i = 0; i < list->n; i++)
         if (k->l->look[i].trigger == MR_NONE)
             REFUSE(k, i, "no op of the backward pass asks for what it saves");
+        else if (k->reentrant && !k->asked[i])
+            REFUSE(k, i, "reentrant and without an input that needs a gradient, PyTorch would"
+                         " not train it");
     look_for_changes(k);
 }
 

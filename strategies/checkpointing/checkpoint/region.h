@@ -18,6 +18,10 @@ typedef MR_VEC(stretch) regions; /* in order, apart from each other */
  * torch.utils.checkpoint_sequential does it. */
 void region_group(mr_ctx *ctx, regions *list, uint32_t segments);
 
+/* Neighbouring regions become one: as many in each group as `sizes` says, "[5,5,7]".  MR_EUSAGE
+ * when that is no such list, or not of all of them. */
+mr_status region_join(mr_ctx *ctx, regions *list, const char *sizes);
+
 /* The core of attention: from the product of queries and keys, with what makes them contiguous
  * for it, to the product with the values.  MR_EUNSUPPORTED when there is none. */
 mr_status region_find_attention(mr_ctx *ctx, const mr_trace *trace, regions *out);

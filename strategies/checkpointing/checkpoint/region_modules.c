@@ -8,6 +8,7 @@
 #include "paths.h"
 #include "region.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { BLOCK_OPS = 3 }; /* what has fewer is a layer, not a block of layers */
@@ -251,4 +252,36 @@ void region_group(mr_ctx *ctx, regions *list, uint32_t segments)
         MR_PUSH(ctx, &out, (stretch){name, first->begin, last->end});
     }
     *list = out;
+}
+
+/* Numbers in "[5,5,7]", in order; false for any other text. */
+static bool next_number(const char **text, uint64_t *n)
+{
+    char *end;
+    if (**text != '[' && **text != ',') return false;
+    const char *digits = *text + 1;
+    if (!is_number(digits, 1)) return false;
+    *n = strtoul(digits, &end, 10);
+    *text = end;
+    return *n > 0;
+}
+
+mr_status region_join(mr_ctx *ctx, regions *list, const char *sizes)
+{
+    const char *rest = sizes;
+    regions out = {0};
+    uint64_t n, used = 0;
+    while (next_number(&rest, &n) && n <= list->n - used) {
+        const stretch *first = &list->at[used], *last = &list->at[used + n - 1];
+        const char *name = mr_printf(ctx, "%s to %s", first->name, last->name);
+        MR_PUSH(ctx, &out, (stretch){name, first->begin, last->end});
+        used += n;
+    }
+    if (strcmp(rest, "]") != 0 || used != list->n)
+        return mr_fail(ctx, MR_EUSAGE,
+                       "groups=%s, expected how many modules each group has, such as [2,2,3],"
+                       " %u in all",
+                       sizes, list->n);
+    *list = out;
+    return MR_OK;
 }

@@ -60,6 +60,31 @@ static void leave(autocast *a)
         if (a->cached[s] != MR_NONE) mr_rewrite_drop(&a->r, NULL, a->cached[s]);
 }
 
+/* linear() and matmul() bring what a product gives into shape before they return. */
+static bool goes_on(const autocast *a, const autocast_unit *unit, uint32_t e)
+{
+    const mr_op *whole = &a->r.in->ops.at[unit->op];
+    while (++e < a->r.in->events.n && a->r.in->events.at[e].kind == MR_DROP) continue;
+    if (e == a->r.in->events.n || a->r.in->events.at[e].kind != MR_RUN) return false;
+    const mr_op *op = &a->r.in->ops.at[a->r.in->events.at[e].id];
+    return !strcmp(op->name, "aten::_unsafe_view") && op->in.at[0] == whole->out.at[0];
+}
+
+/* The call returns, and with it its casts end that are not cached. */
+static void end_call(autocast *a, uint32_t e)
+{
+    const uint32_t mine = a->unit_of[a->r.in->events.at[e].id];
+    if (mine != MR_NONE && a->units.at[mine].last == e) a->open = mine;
+    if (a->open == MR_NONE || goes_on(a, &a->units.at[a->open], e)) return;
+    const autocast_unit *unit = &a->units.at[a->open];
+    for (uint32_t i = 0; i < unit->leaves.n; i++) {
+        const autocast_leaf leaf = unit->leaves.at[i];
+        if (a->cached[a->r.in->tensors.at[leaf.tensor].storage] != leaf.cast)
+            mr_rewrite_drop(&a->r, NULL, leaf.cast);
+    }
+    a->open = MR_NONE;
+}
+
 static void drop(autocast *a, uint32_t tensor)
 {
     mr_rewrite_drop(&a->r, NULL,
@@ -71,7 +96,7 @@ static void run(autocast *a, uint32_t e, bool last_forward, autocast_scaler *sca
 {
     const uint32_t o = a->r.in->events.at[e].id;
     const mr_op *op = &a->r.in->ops.at[o];
-    if (op->phase == MR_FORWARD) autocast_forward(a, e);
+    if (op->phase == MR_FORWARD) autocast_forward(a, e), end_call(a, e);
     else if (op->phase == MR_BACKWARD) autocast_backward(a, e);
     else {
         autocast_flush(a);
@@ -117,6 +142,7 @@ mr_status autocast_rewrite(mr_ctx *ctx, const mr_trace *in, const char *dtype, b
     uint32_t last_forward = MR_NONE;
     a->dtype = dtype;
     a->half = half;
+    a->open = MR_NONE;
     MR_TRY(check_precision(ctx, in));
     MR_TRY(check_order(ctx, in));
     MR_TRY(mr_rewrite_begin(ctx, in, out, &a->r));

@@ -29,6 +29,7 @@ typedef struct autocast {
     bool half;         /* float16, hence with a GradScaler */
     MR_VEC(autocast_unit) units;
     uint32_t *unit_of; /* by op of `in`: its unit, also of the forward op; MR_NONE */
+    uint32_t open;     /* unit whose call has not returned, MR_NONE */
     bool *low;         /* by storage of `in`: has 16 bits */
     uint32_t *cached;  /* by storage: cast of a parameter, MR_NONE */
     uint32_t *moved;   /* by storage of `in`: gradient in the precision of its tensor; itself */
