@@ -155,13 +155,32 @@ mr_status mr_scene_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer 
 
 mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out)
 {
-    *out =
-        (mr_scene){.iterations = args->iterations ? (uint32_t)args->iterations : 1,
-                   .as_recorded = args->as_recorded};
+    *out = (mr_scene){.iterations = args->iterations ? (uint32_t)args->iterations : 1,
+                      .as_recorded = args->as_recorded};
     MR_TRY(choose_device(ctx, args, out));
     MR_TRY(read_recording(ctx, args, &out->trace));
     MR_TRY(cut(ctx, args, &out->trace));
     return choose_cuda_devices(ctx, args, out);
+}
+
+/* ---- iterations -------------------------------------------------------------------------- */
+
+/* The first steps fill the cache; those of training are as the third. */
+enum { WARM = 3 };
+
+uint32_t mr_usual_iterations(const mr_trace *trace)
+{
+    return trace->ops.n ? WARM : 1;
+}
+
+void mr_scene_repeat(const mr_args *args, mr_scene *scene)
+{
+    if (!args->iterations) scene->iterations = mr_usual_iterations(&scene->trace);
+}
+
+const char *mr_show_iterations(mr_ctx *ctx, uint32_t iterations)
+{
+    return iterations > 1 ? mr_printf(ctx, ", %" PRIu32 " iterations", iterations) : "";
 }
 
 /* ---- specs ------------------------------------------------------------------------------- */

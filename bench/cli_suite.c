@@ -224,7 +224,8 @@ static mr_status take_trace(mr_suite_reader *r)
     if (*path != '/' && slash)
         path =
             mr_printf(r->ctx, "%.*s%s", (int)(slash - r->suite.path) + 1, r->suite.path, path);
-    MR_PUSH(r->ctx, &r->suite.traces, (mr_suite_trace){name, path, place, 0, {0}});
+    MR_PUSH(r->ctx, &r->suite.traces,
+            (mr_suite_trace){.name = name, .path = path, .place = place});
     return MR_OK;
 }
 
@@ -392,9 +393,9 @@ static mr_status take_lines(mr_suite_reader *r)
 
 mr_status mr_suite_read(mr_ctx *ctx, const char *path, mr_suite *out)
 {
-    mr_suite_reader r = {.ctx = ctx, .suite = {.path = path, .iterations = 1, .tf32 = "conv"}};
+    mr_suite_reader r = {.ctx = ctx, .suite = {.path = path, .tf32 = "conv"}};
     r.lines.ctx = ctx;
-    MR_TRY(mr_source_open(ctx, path, &r.lines.source));
+    MR_TRY(mr_suite_open(&r));
     mr_status status = take_lines(&r);
     if (status == MR_OK) status = mr_suite_settle(&r);
     mr_source_close(r.lines.source);

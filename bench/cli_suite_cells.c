@@ -22,7 +22,7 @@ static mr_status evaluate(mr_ctx *ctx, const mr_suite *suite, mr_suite_cell *cel
                                   .device = &device->device,
                                   .capacity = device->capacity,
                                   .cuda_device = trace->cuda_device,
-                                  .iterations = suite->iterations};
+                                  .iterations = trace->iterations};
     mr_answer *answer = MR_NEW(ctx, mr_answer);
     MR_TRY(mr_evaluate(ctx, &question, answer));
     cell->metrics = answer->metrics;

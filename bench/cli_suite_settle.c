@@ -3,9 +3,19 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "format.h"
 #include "suite_reader.h"
+
+mr_status mr_suite_open(mr_suite_reader *r)
+{
+    struct stat found;
+    if (stat(r->suite.path, &found) == 0 && S_ISREG(found.st_mode) && !found.st_size)
+        return mr_fail_at(r->ctx, MR_EINPUT, r->suite.path,
+                          "the suite is empty, expected at least a trace and a spec");
+    return mr_source_open(r->ctx, r->suite.path, &r->lines.source);
+}
 
 /* ---- settings ---------------------------------------------------------------------------- */
 
@@ -140,9 +150,26 @@ static mr_status read_recordings(mr_suite_reader *r)
         mr_suite_trace *t = &suite->traces.at[i];
         MR_TRY(mr_recording_read(r->ctx, t->path, &options, &t->trace));
         MR_TRY(choose_cuda_device(r, t));
+        t->iterations = suite->iterations ? suite->iterations : mr_usual_iterations(&t->trace);
         suite->hash = hash_file(suite->hash, t->path);
     }
     return MR_OK;
+}
+
+const char *mr_suite_iterations(mr_ctx *ctx, const mr_suite *suite)
+{
+    uint32_t low = UINT32_MAX, high = 0;
+    for (uint32_t i = 0; i < suite->traces.n; i++) {
+        const uint32_t n = suite->traces.at[i].iterations;
+        low = n < low ? n : low;
+        high = n > high ? n : high;
+    }
+    if (high < 2) return "1 iteration";
+    const char *text = mr_printf(ctx,
+                                 "%" PRIu32 " iterations, of which time and throughput are "
+                                 "those of the last, all else of all",
+                                 high);
+    return low < high ? mr_printf(ctx, "%" PRIu32 " or %s", low, text) : text;
 }
 
 /* ---- cells ------------------------------------------------------------------------------- */

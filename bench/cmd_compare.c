@@ -69,15 +69,12 @@ static void report_failures(mr_ctx *ctx, const mr_comparison *c, int *answer)
     }
 }
 
-/* Steps of training are as fast as the third: the first ones fill the allocator's cache. */
-enum { WARM = 3 };
-
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 {
     mr_scene scene;
     specs chosen = {0};
     MR_TRY(mr_scene_read(ctx, args, &scene));
-    if (!args->iterations && scene.trace.ops.n) scene.iterations = WARM;
+    mr_scene_repeat(args, &scene);
     MR_TRY(choose_specs(ctx, args, &scene.trace, &chosen));
     mr_comparison c = {.scene = &scene, .specs = chosen.n, .fit = args->fit};
     MR_TRY(mr_measure_options(ctx, args, &c));

@@ -139,15 +139,18 @@ static void put_tried(mr_ctx *ctx, const mr_moment *m, const mr_spec *asked,
 static void put_title(mr_ctx *ctx, const mr_moment *m, const mr_spec *spec, uint32_t device,
                       mr_sink *sink)
 {
-    mr_sink_print(sink, "%s, device %" PRIu32 ", %s: ",
-                  mr_show_name(ctx, m->scene->trace.name), device, spec->text);
+    mr_sink_print(sink,
+                  "%s, device %" PRIu32 "%s, %s: ", mr_show_name(ctx, m->scene->trace.name),
+                  device, mr_show_iterations(ctx, m->scene->iterations), spec->text);
     if (m->oom)
-        mr_sink_print(sink, "out of memory with %s\n\n",
-                      mr_show_bytes(ctx, m->scene->capacity));
+        mr_sink_print(sink, "out of memory with %s", mr_show_bytes(ctx, m->scene->capacity));
     else
-        mr_sink_print(sink, "%sreserved memory peaks at %s\n\n",
+        mr_sink_print(sink, "%sreserved memory peaks at %s",
                       m->scene->capacity == UINT64_MAX ? "" : "fits; ",
                       mr_show_bytes(ctx, m->answer->metrics.peak_reserved));
+    if (m->scene->iterations > 1 && !m->at_start)
+        mr_sink_print(sink, " in iteration %" PRIu32, m->iteration + 1);
+    mr_sink_print(sink, "\n\n");
 }
 
 /* What rewrites left as it was, and why.  Many ops are refused for the same reason. */
@@ -187,6 +190,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     mr_spec spec;
     mr_sink *sink;
     MR_TRY(mr_scene_read(ctx, args, &scene));
+    mr_scene_repeat(args, &scene);
     const char *text =
         args->words.n > 1 ? args->words.at[1] : mr_scene_recorded_spec(ctx, &scene.trace);
     MR_TRY(mr_scene_spec(ctx, text, &spec));

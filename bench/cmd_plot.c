@@ -186,6 +186,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
         return mr_plot_results(ctx, args->words.at[0], args->output);
     }
     MR_TRY(mr_scene_read(ctx, args, &scene));
+    mr_scene_repeat(args, &scene);
     MR_TRY(mr_scene_specs(ctx, args, 1, &specs));
     if (!specs.n) default_specs(ctx, &scene.trace, &specs);
     if (specs.n > PANELS_MOST)

@@ -95,7 +95,8 @@ typedef struct mr_option {
     MR_OPTION_CAPACITY,                                                                        \
     MR_OPTION_CUDA_DEVICE,                                                                     \
     MR_OPTION("iterations", 'n', NUMBER, iterations, 1, 1000000, "N",                          \
-              "repeat the recording N times without resetting the allocator"),                 \
+              "repeat the recording N times without resetting the allocator (3 where ops "     \
+              "were recorded, else 1)"),                                                       \
     MR_OPTION("as-recorded", 0, SWITCH, as_recorded, 0, 0, NULL,                               \
               "begin with the segments that the recorded allocator held, not with nothing"),   \
     MR_OPTION_CUT
@@ -179,6 +180,13 @@ typedef struct mr_scene {
 mr_status mr_scene_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer *answer);
 /* Reads FILE (args->words.at[0]), cuts it, looks up the device. */
 mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out);
+/* Iterations of a prediction when nobody says how many: of a step with operators so many that
+ * the allocator's cache is warm, as in training; an allocator's history is a run already. */
+uint32_t mr_usual_iterations(const mr_trace *trace);
+/* So many, unless the command line says otherwise. */
+void mr_scene_repeat(const mr_args *args, mr_scene *scene);
+/* ", 3 iterations" for a head; "" for one. */
+const char *mr_show_iterations(mr_ctx *ctx, uint32_t iterations);
 /* Does a device of the recording only keep what it had before the first event? */
 bool mr_scene_is_idle(const mr_trace *trace, uint32_t cuda_device);
 /* Parses one spec against the built-in strategies. */

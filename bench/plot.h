@@ -54,6 +54,8 @@ void mr_clock_to(mr_clock *clock, uint32_t c);
 /* Moves on until `event` events are over; x is where the last of them ends. */
 void mr_clock_past(mr_clock *clock, uint32_t event);
 double mr_clock_end(const mr_figure *figure); /* for x_end */
+/* Counted from 0; what stands at a seam belongs to the one behind it. */
+uint32_t mr_clock_iteration(const mr_schedule *schedule, uint32_t event);
 
 /* ---- colours ---------------------------------------------------------------------------- */
 

@@ -122,7 +122,7 @@ static void put_title(mr_ctx *ctx, const mr_comparison *c, uint32_t device, mr_s
     mr_sink_print(sink, "%s", mr_show_name(ctx, s->trace.name));
     if (s->cuda_device_count > 1 || s->cuda_devices[device])
         mr_sink_print(sink, ", device %" PRIu32, s->cuda_devices[device]);
-    if (s->iterations > 1) mr_sink_print(sink, ", %" PRIu32 " iterations", s->iterations);
+    mr_sink_print(sink, "%s", mr_show_iterations(ctx, s->iterations));
     if (!s->device_assumed) mr_sink_print(sink, ", on %s", s->device.name);
     if (s->capacity != UINT64_MAX)
         mr_sink_print(sink, ", %s for the process", mr_show_bytes(ctx, s->capacity));

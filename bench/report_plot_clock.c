@@ -88,6 +88,16 @@ static bool serves(const mr_schedule *schedule, const mr_event *event, const mr_
     return event->kind == MR_ALLOC && cmd->kind != MR_EXEC && event->id == cmd->id;
 }
 
+/* Commands for the sake of a request have moved the clock to its event already. */
+static uint32_t first_candidate(const mr_clock *clock, const mr_cmd *cmd)
+{
+    const mr_schedule *schedule = &clock->answer->schedule;
+    const bool request = cmd->kind == MR_BIND || cmd->kind == MR_REFUSE;
+    const bool moved = request && clock->event
+                       && serves(schedule, &schedule->events.at[clock->event - 1], cmd);
+    return clock->event - moved;
+}
+
 /* The event, plus 1, that a command serves; where that cannot be said, that of the last one. */
 static uint32_t find_event(const mr_clock *clock, const mr_cmd *cmd)
 {
@@ -95,7 +105,7 @@ static uint32_t find_event(const mr_clock *clock, const mr_cmd *cmd)
     if (cmd->kind == MR_UNBIND || cmd->kind == MR_DEFER) return find_release(clock, cmd->id);
     if (cmd->kind != MR_BIND && cmd->kind != MR_REFUSE && cmd->kind != MR_EXEC)
         return clock->event;
-    uint32_t e = clock->event;
+    uint32_t e = first_candidate(clock, cmd);
     while (e < schedule->events.n && !serves(schedule, &schedule->events.at[e], cmd)) e++;
     return e < schedule->events.n ? e + 1 : clock->event;
 }
@@ -141,4 +151,11 @@ double mr_clock_end(const mr_figure *figure)
         if (clock.x > end) end = clock.x;
     }
     return end > 0 ? end : 1;
+}
+
+uint32_t mr_clock_iteration(const mr_schedule *schedule, uint32_t event)
+{
+    uint32_t i = 0;
+    while (i + 1 < schedule->ends.n && event >= schedule->ends.at[i]) i++;
+    return i;
 }

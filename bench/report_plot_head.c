@@ -65,10 +65,17 @@ static const char *describe_scene(mr_ctx *ctx, const mr_figure *figure)
     if (scene->cuda_device_count > 1)
         text = mr_printf(ctx, "%s, device %" PRIu32, text, figure->cuda_device);
     if (scene->iterations > 1)
-        text = mr_printf(ctx, "%s, %" PRIu32 " times", text, scene->iterations);
+        text = mr_printf(ctx, "%s%s one after another", text,
+                         mr_show_iterations(ctx, scene->iterations));
     if (!scene->device_assumed)
         text = mr_printf(ctx, "%s, predicted for %s", text, scene->device.name);
     return text;
+}
+
+static const char *describe_iteration(mr_ctx *ctx, const mr_schedule *schedule, uint32_t event)
+{
+    if (schedule->ends.n < 2) return "";
+    return mr_printf(ctx, ", in iteration %" PRIu32, mr_clock_iteration(schedule, event) + 1);
 }
 
 static const char *describe_panel(mr_ctx *ctx, const mr_figure *figure, const mr_answer *answer)
@@ -79,8 +86,8 @@ static const char *describe_panel(mr_ctx *ctx, const mr_figure *figure, const mr
         return mr_printf(ctx, "out of memory at event %" PRIu32 " of %" PRIu32,
                          mr_recorded_event(schedule, oom), answer->trace.events.n);
     if (oom != MR_NONE)
-        return mr_printf(ctx, "out of memory at event %" PRIu32 " of %" PRIu32, oom,
-                         schedule->events.n);
+        return mr_printf(ctx, "out of memory at event %" PRIu32 " of %" PRIu32 "%s", oom,
+                         schedule->events.n, describe_iteration(ctx, schedule, oom));
     return mr_printf(ctx, "peak: %s allocated, %s reserved",
                      mr_show_bytes(ctx, answer->metrics.peak_allocated),
                      mr_show_bytes(ctx, answer->metrics.peak_reserved));

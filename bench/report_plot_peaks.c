@@ -28,6 +28,8 @@ void mr_plot_peaks(mr_ctx *ctx, const mr_figure *figure, mr_sink *sink)
             ? mr_printf(ctx, "Context as on %s; --device names another.",
                         figure->scene->device.name)
             : "Bars of a spec that runs out of memory show what it reached until then.");
+    if (figure->scene->iterations > 1)
+        mr_head_add(&head, "caption\tPeaks are the largest of all iterations.");
     mr_head_write(&head, sink);
     mr_sink_print(sink, "panel,requested,allocated,reserved,device,oom,spec\n");
     for (uint32_t p = 0; p < figure->panels.n; p++) {

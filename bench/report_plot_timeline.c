@@ -132,9 +132,9 @@ static void write_panel(const mr_figure *figure, uint32_t p, const bool *roles, 
 #define LETTER 0.0095   /* part of the width that a letter takes */
 #define MARGIN 0.03     /* the same beside a panel, into which a text may reach */
 
-typedef struct marker {
+typedef struct marker { /* of one row of texts */
     mr_head *head;
-    uint32_t panel, n;
+    uint32_t panel, row, n;
     double end, line, text; /* x that is taken by what stands there already */
     double x;            /* of what is waiting to be written: several marks may be one line */
     const char *waiting; /* NULL: nothing */
@@ -154,8 +154,8 @@ static bool stands_left(const marker *m, double x, const char *text)
 
 static void put_mark(const marker *m, double x, const char *text, bool alarm)
 {
-    mr_head_add(m->head, "mark\t%" PRIu32 "\t%.12g\t%.32s\t%d\t%d", m->panel, x, text, alarm,
-                stands_left(m, x, text));
+    mr_head_add(m->head, "mark\t%" PRIu32 "\t%.12g\t%.32s\t%d\t%d\t%" PRIu32, m->panel, x, text,
+                alarm, stands_left(m, x, text), m->row);
 }
 
 static void write_mark(marker *m)
@@ -180,15 +180,26 @@ static void mark(marker *m, double x, const char *text)
     m->x = x;
 }
 
+static bool has_phase_marks(const mr_trace *trace)
+{
+    for (uint32_t i = 0; i < trace->marks.n; i++)
+        if (trace->marks.at[i].kind == MR_PHASE_BEGIN) return true;
+    return false;
+}
+
 typedef struct marking { /* what is written beside lines */
+    const mr_schedule *schedule;
     bool steps, phases;
     bool phase_lines; /* phases have lines, with or without texts */
+    bool phase_marks; /* the recording says where they begin, not only its ops */
+    uint32_t in_one;  /* steps of an iteration */
 } marking;
 
-/* One step needs no name; with several of them their phases would fill the figure. */
+/* One step needs no name; with many of them their phases would fill the figure. */
 static marking plan_marks(const mr_schedule *schedule)
 {
-    enum { PHASES_IN_MOST = 8 };
+    enum { PHASES_IN_MOST = 8, TEXTS_IN_MOST = 3 };
+    const uint32_t iterations = schedule->ends.n ? schedule->ends.n : 1;
     uint32_t steps = 0, phases = 0;
     for (uint32_t e = 0; e < schedule->events.n; e++) {
         const mr_event *event = &schedule->events.at[e];
@@ -199,7 +210,38 @@ static marking plan_marks(const mr_schedule *schedule)
         steps += kind == MR_STEP_BEGIN;
         phases += kind == MR_PHASE_BEGIN;
     }
-    return (marking){steps > 1 || !phases, steps < 2, steps <= PHASES_IN_MOST};
+    const uint32_t all = steps > iterations ? steps : iterations;
+    return (marking){.schedule = schedule,
+                     .steps = steps > 1 || !phases,
+                     .phases = all <= TEXTS_IN_MOST,
+                     .phase_lines = all <= PHASES_IN_MOST,
+                     .phase_marks = has_phase_marks(schedule->trace),
+                     .in_one = steps / iterations};
+}
+
+static bool tells_steps(const marking *plan)
+{
+    return plan->steps || plan->schedule->ends.n > 1;
+}
+
+/* A step that is repeated keeps its name where several of them have to be told apart. */
+static const char *name_step(mr_ctx *ctx, const marking *plan, uint32_t event,
+                             const mr_mark *mark)
+{
+    const char *name = *mark->name ? mark->name : "step";
+    if (plan->schedule->ends.n < 2) return name;
+    const uint32_t i = mr_clock_iteration(plan->schedule, event) + 1;
+    return plan->in_one > 1 ? mr_printf(ctx, "%" PRIu32 ": %s", i, name)
+                            : mr_printf(ctx, "iteration %" PRIu32, i);
+}
+
+/* Where steps have no marks, an iteration begins behind the end of the one before. */
+static bool begins_iteration(const marking *plan, uint32_t event)
+{
+    const mr_schedule *schedule = plan->schedule;
+    if (plan->in_one || schedule->ends.n < 2) return false;
+    const uint32_t i = mr_clock_iteration(schedule, event);
+    return event == (i ? schedule->ends.at[i - 1] : 0);
 }
 
 /* Phases of ops speak where the recording has no marks of its own. */
@@ -210,43 +252,48 @@ static bool begins_phase(const mr_op *op, mr_phase *phase)
     return true;
 }
 
-static void mark_event(marker *m, const marking *plan, double x, const mr_trace *trace,
-                       const mr_event *event, mr_phase *phase)
+static void mark_step(marker *m, const marking *plan, double x, uint32_t e)
 {
-    const mr_mark *said = event->kind == MR_MARK ? &trace->marks.at[event->id] : NULL;
+    const mr_event *event = &plan->schedule->events.at[e];
+    const mr_mark *said =
+        event->kind == MR_MARK ? &plan->schedule->trace->marks.at[event->id] : NULL;
+    if (begins_iteration(plan, e))
+        mark(m, x,
+             mr_printf(m->head->ctx, "iteration %" PRIu32,
+                       mr_clock_iteration(plan->schedule, e) + 1));
     if (said && said->kind == MR_STEP_BEGIN && plan->steps)
-        mark(m, x, *said->name ? said->name : "step");
-    if (said && said->kind == MR_PHASE_BEGIN && plan->phase_lines)
-        mark(m, x, plan->phases ? said->name : " ");
-    if (event->kind == MR_RUN && plan->phase_lines
-        && begins_phase(&trace->ops.at[event->id], phase))
-        mark(m, x, plan->phases ? mr_phase_name(*phase) : " ");
+        mark(m, x, name_step(m->head->ctx, plan, e, said));
 }
 
-static bool has_phase_marks(const mr_trace *trace)
+static void mark_phase(marker *m, const marking *plan, double x, uint32_t e, mr_phase *phase)
 {
-    for (uint32_t i = 0; i < trace->marks.n; i++)
-        if (trace->marks.at[i].kind == MR_PHASE_BEGIN) return true;
-    return false;
+    const mr_trace *trace = plan->schedule->trace;
+    const mr_event *event = &plan->schedule->events.at[e];
+    const mr_mark *said = event->kind == MR_MARK ? &trace->marks.at[event->id] : NULL;
+    if (said && said->kind == MR_PHASE_BEGIN && plan->phase_lines)
+        mark(m, x, plan->phases ? said->name : " ");
+    if (event->kind == MR_RUN && !plan->phase_marks && plan->phase_lines
+        && begins_phase(&trace->ops.at[event->id], phase))
+        mark(m, x, plan->phases ? mr_phase_name(*phase) : " ");
 }
 
 static void add_marks(mr_head *head, const mr_figure *figure, uint32_t p)
 {
     const mr_answer *answer = figure->panels.at[p].answer;
     const mr_schedule *schedule = &answer->schedule;
-    const bool marked = has_phase_marks(&answer->trace);
     const marking plan = plan_marks(schedule);
     mr_clock clock = mr_clock_start(figure, answer);
-    marker m = {.head = head, .panel = p + 1, .end = figure->x_end};
+    marker steps = {.head = head, .panel = p + 1, .end = figure->x_end}, phases = steps;
+    phases.row = tells_steps(&plan) && plan.phases;
     mr_phase phase = MR_OTHER;
     for (uint32_t e = 0; e < schedule->events.n; e++) {
-        const mr_event *event = &schedule->events.at[e];
-        if (event->kind != MR_RUN || !marked)
-            mark_event(&m, &plan, clock.x, &answer->trace, event, &phase);
-        if (e == answer->placement.oom_at) put_mark(&m, clock.x, "out of memory", true);
+        mark_step(&steps, &plan, clock.x, e);
+        mark_phase(&phases, &plan, clock.x, e, &phase);
+        if (e == answer->placement.oom_at) put_mark(&steps, clock.x, "out of memory", true);
         mr_clock_past(&clock, e + 1);
     }
-    write_mark(&m);
+    write_mark(&steps);
+    write_mark(&phases);
 }
 
 /* ---- the table -------------------------------------------------------------------------- */

@@ -49,7 +49,7 @@ const char *mr_cell_row(mr_ctx *ctx, const mr_suite *suite, const mr_suite_cell 
     const char *text = mr_printf(
         ctx, "%s,%s,%s,%s,%" PRIu32 ",%s,%" PRIu32 ",%s,%" PRIu64 ",%s,%s", trace->name,
         field(ctx, trace->trace.name), field(ctx, suite->specs.at[cell->spec].spec.text),
-        device->device.name, trace->cuda_device, capacity, suite->iterations, suite->tf32,
+        device->device.name, trace->cuda_device, capacity, trace->iterations, suite->tf32,
         suite->seed, MR_VERSION, mr_cell_result(cell));
     for (uint32_t i = 0; i < mr_metric_count; i++)
         text = mr_printf(ctx, "%s,%s", text, number(ctx, cell, &mr_metric_list[i]));
@@ -138,8 +138,8 @@ static void put_title(const layout *l, bool markdown, mr_sink *sink)
     const mr_suite_device *device = &suite->devices.at[cell->device];
     mr_sink_print(sink, "%s%s: %s", markdown ? "### " : "", suite->traces.at[cell->trace].name,
                   mr_show_name(l->ctx, suite->traces.at[cell->trace].trace.name));
-    if (suite->iterations > 1)
-        mr_sink_print(sink, ", %" PRIu32 " iterations", suite->iterations);
+    mr_sink_print(sink, "%s",
+                  mr_show_iterations(l->ctx, suite->traces.at[cell->trace].iterations));
     mr_sink_print(sink, ", %s %s", suite->device_assumed ? "costs of" : "on",
                   device->device.name);
     if (device->capacity == UINT64_MAX) mr_sink_print(sink, ", memory unlimited\n\n");

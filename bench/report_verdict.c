@@ -138,8 +138,7 @@ static void put_setting(mr_ctx *ctx, const mr_suite *suite, mr_sink *sink)
     mr_sink_print(sink, "%s:", suite->device_assumed ? "Costs of" : "On");
     for (uint32_t i = 0; i < suite->devices.n; i++)
         mr_sink_print(sink, "%s %s", i ? "," : "", suite->devices.at[i].device.name);
-    mr_sink_print(sink, "; TF32: %s; %s.\n", suite->tf32,
-                  mr_show_count(ctx, suite->iterations, "iteration", "iterations"));
+    mr_sink_print(sink, "; TF32: %s; %s.\n", suite->tf32, mr_suite_iterations(ctx, suite));
     put_twins(ctx, suite, sink);
     mr_sink_print(sink, "\n");
 }

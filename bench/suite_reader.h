@@ -27,13 +27,16 @@ typedef struct mr_suite_reader {
     uint64_t capacity; /* then; UINT64_MAX: no limit */
 } mr_suite_reader;
 
-#define mr_suite_fail(r, place, ...) \
+#define mr_suite_fail(r, place, ...)                                                           \
     mr_lines_fail(&(r)->lines, (place).line, (place).column, __VA_ARGS__)
 
 /* The next word of the line, "" at its end; all that is left of it. */
 mr_place mr_suite_here(const mr_suite_reader *r);
 const char *mr_suite_word(mr_suite_reader *r, mr_place *place);
 const char *mr_suite_rest(mr_suite_reader *r, mr_place *place);
+
+/* A file without a byte is a suite that says nothing. */
+mr_status mr_suite_open(mr_suite_reader *r);
 
 /* Lines that set how cells are computed. */
 mr_status mr_suite_device_line(mr_suite_reader *r);

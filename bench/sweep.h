@@ -21,7 +21,7 @@ typedef struct mr_suite_trace {
     const char *name;
     const char *path; /* as it can be opened from where the program runs */
     mr_place place;
-    uint32_t cuda_device;
+    uint32_t cuda_device, iterations;
     mr_trace trace;
 } mr_suite_trace;
 
@@ -51,9 +51,9 @@ typedef struct mr_dimension {
 
 typedef enum mr_expr_kind {
     MR_EXPR_NUMBER,
-    MR_EXPR_METRIC,   /* of a cell */
-    MR_EXPR_FITS,     /* 1 when a cell is computed to its end, 0 when it runs out of memory */
-    MR_EXPR_STATIC,   /* bytes of a trace that are there before the step and after it */
+    MR_EXPR_METRIC, /* of a cell */
+    MR_EXPR_FITS,   /* 1 when a cell is computed to its end, 0 when it runs out of memory */
+    MR_EXPR_STATIC, /* bytes of a trace that are there before the step and after it */
     MR_EXPR_PARAMETERS,
     MR_EXPR_ADD,
     MR_EXPR_SUBTRACT,
@@ -138,7 +138,7 @@ typedef struct mr_suite {
     MR_VEC(mr_finding) findings;
     uint32_t *cell_of; /* by (trace * devices + device) * specs + spec; MR_NONE: not computed */
     bool device_assumed;
-    uint32_t iterations;
+    uint32_t iterations; /* of all traces; 0: what is usual for each */
     uint64_t seed;
     const char *tf32;
     uint64_t hash; /* of the suite's text, of all recordings, and of the program */
@@ -146,6 +146,9 @@ typedef struct mr_suite {
 
 /* MR_EINPUT at file:line:column for whatever is wrong with it.  Reads the recordings too. */
 mr_status mr_suite_read(mr_ctx *ctx, const char *path, mr_suite *out);
+
+/* "1 iteration", "3 iterations, of which ..." */
+const char *mr_suite_iterations(mr_ctx *ctx, const mr_suite *suite);
 
 /* An expectation, from what stands behind the word `expect` of a line, at `place`.  What it
  * refers to must be cells of the suite, for all traces of the claim. */

@@ -14,11 +14,12 @@ array stack_text[64]
 array stack_hue[64]
 array hue_text[64]
 array hue_index[64]
-array mark_panel[1024]
-array mark_x[1024]
-array mark_text[1024]
-array mark_alarm[1024]
-array mark_left[1024]
+array mark_panel[2048]
+array mark_x[2048]
+array mark_text[2048]
+array mark_alarm[2048]
+array mark_left[2048]
+array mark_row[2048]
 title_text = ""
 subtitle_text = ""
 caption_text = ""
@@ -33,6 +34,7 @@ panels = 0
 stacks = 0
 hues = 0
 marks = 0
+mark_rows = 0
 
 see_caption(n) = (caption_rows = caption_rows + 1, \
                   caption_text = caption_text.(caption_rows > 1 ? "\n" : "").strcol(2), n)
@@ -44,7 +46,8 @@ see_hue(n) = (hues = hues + 1, hue_index[hues] = int(column(2)), hue_text[hues] 
 see_mark(n) = (marks = marks + 1, mark_panel[marks] = int(column(2)), \
                mark_x[marks] = column(3), mark_text[marks] = strcol(4), \
                mark_alarm[marks] = int(column(5)), \
-               mark_left[marks] = int(column(6)), n)
+               mark_left[marks] = int(column(6)), mark_row[marks] = int(column(7)), \
+               mark_rows = mark_row[marks] >= mark_rows ? mark_row[marks] + 1 : mark_rows, n)
 see(key) = key eq "# head" ? (head_lines = int(column(2)), 0) \
          : key eq "# title" ? (title_text = strcol(2), 0) \
          : key eq "# subtitle" ? (subtitle_text = strcol(2), 0) \
@@ -121,7 +124,7 @@ step_of(range, n) = step_fits(range / n, step_base(range / n))
 heading = "set label 1001 title_text at screen px(20), screen py(26) " \
         . "    font ',20' textcolor rgb ink;" \
         . "set label 1002 subtitle_text at screen px(20), screen py(52) " \
-        . "    font ',14' textcolor rgb dim;" \
+        . "    font smaller(subtitle_text, wide - 30) textcolor rgb dim;" \
         . "set label 1003 caption_text at screen px(20), screen py(high - 18 * caption_rows) " \
         . "    font ',12' textcolor rgb dim"
 
@@ -129,6 +132,8 @@ heading = "set label 1001 title_text at screen px(20), screen py(26) " \
 # kinds of letters are near enough.
 letter_width(c) = strstrt("fijlrtI.,:;()' ", c) ? 5.4 : strstrt("mwMW", c) ? 12.5 : 9.2
 text_width(text) = strlen(text) ? (sum [i = 1:strlen(text)] letter_width(text[i:i])) : 0
+smaller(text, room) = text_width(text) < 0.8 * room ? ",14" \
+                    : text_width(text) < 0.93 * room ? ",12" : ",10"
 fitting(text, room) = text_width(text) < 0.88 * room ? ",15" \
                     : text_width(text) < 1.08 * room ? ",12" : ",10"
 

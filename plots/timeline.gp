@@ -29,7 +29,8 @@ legend_y = high - 12 - 18 * caption_rows - 22 * legend_rows
 eval canvas(high)
 set output OUT
 set xrange [x_low / x_unit:x_high / x_unit]
-set yrange [0:(marks ? 1.17 : 1.08) * peak / unit]
+head_room = 17.0 * mark_rows + 10 # pixels for texts above the highest curve
+set yrange [0:peak / unit / (1 - head_room / each)]
 x(none) = column("x") / x_unit
 here(c) = column("panel") == p ? column(c) / unit : NaN
 upto(s) = column("panel") == p ? (sum [i = 1:s] column(stack_column[i])) / unit : NaN
@@ -63,7 +64,7 @@ do for [p = 1:panels] {
         set arrow m from first at, graph 0 to first at, graph 1 nohead \
             linecolor rgb (mark_alarm[m] ? alarm : dim) linewidth mark_width(m) \
             dashtype 3 front
-        text_y = mark_alarm[m] ? 0.5 : 0.97
+        text_y = mark_alarm[m] ? 0.5 : 0.97 - 17.0 * mark_row[m] / each
         text_colour = mark_alarm[m] ? alarm : ink
         if (mark_left[m]) {
             set label 3 + m mark_text[m] at first at, graph text_y right offset -0.4, -0.3 \

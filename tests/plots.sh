@@ -12,7 +12,7 @@ fail() { echo "$*"; failures=$((failures + 1)); }
 mlp=$root/traces/tiny/mlp.csv
 
 # Every figure exists as data, SVG and PNG, and is what its gnuplot file makes of its data.
-TMPDIR=$work "$memreuse" plot "$mlp" pytorch bound -o "$work/deep/er" > "$work/said" \
+TMPDIR=$work "$memreuse" plot "$mlp" pytorch bound -n 1 -o "$work/deep/er" > "$work/said" \
     || fail "plot of mlp.csv failed"
 for name in timeline address-space peaks; do
     file=$work/deep/er/$name
@@ -63,7 +63,7 @@ size=$(wc -c < "$work/long/address-space.svg")
 
 # What stands to the right is the number of the event that info says.
 for trace in "$root"/traces/tiny/mlp.csv "$root"/traces/tiny/streams.csv; do
-    "$memreuse" plot "$trace" pytorch -x events -o "$work/events" > /dev/null \
+    "$memreuse" plot "$trace" pytorch -n 1 -x events -o "$work/events" > /dev/null \
         || fail "plot of $trace by events failed"
     want=$("$memreuse" info "$trace" --by maker --format csv | awk -F, 'NR == 2 { print $3 }')
     got=$(awk -F, '/^#/ || $1 == "panel" { next } $3 > most { most = $3; at = $2 } END { print at }' \
@@ -71,13 +71,43 @@ for trace in "$root"/traces/tiny/mlp.csv "$root"/traces/tiny/streams.csv; do
     [ "$got" = "$want" ] || fail "$trace: the timeline peaks at event $got, info says $want"
 done
 
-# Steps have their names where there are several, phases where there is one.
+# Steps have their names where there are several, phases where there is one.  A step that is
+# repeated is told by its iteration; so is a recording without steps.
 marks() { sed -n 's/^# mark\t1\t[^\t]*\t\([^\t]*\)\t.*/\1/p' "$1" | tr '\n' ';'; }
 [ "$(marks "$work/deep/er/timeline.csv")" = "forward;backward;update;" ] \
     || fail "marks of one step: $(marks "$work/deep/er/timeline.csv")"
 "$memreuse" plot "$mlp" pytorch -n 2 -o "$work/twice" > /dev/null || fail "plot of two steps failed"
-[ "$(marks "$work/twice/timeline.csv")" = "step 2; ; ;step 2; ; ;" ] \
+[ "$(marks "$work/twice/timeline.csv" | tr ';' '\n' | sort | tr '\n' ';')" \
+    = "backward;backward;forward;forward;iteration 1;iteration 2;update;update;" ] \
     || fail "marks of two steps: $(marks "$work/twice/timeline.csv")"
+"$memreuse" plot "$root/traces/tiny/streams.csv" pytorch -n 3 -o "$work/thrice" > /dev/null \
+    || fail "plot of three iterations failed"
+[ "$(marks "$work/thrice/timeline.csv")" = "iteration 1;iteration 2;iteration 3;" ] \
+    || fail "marks of three iterations: $(marks "$work/thrice/timeline.csv")"
+
+# The x axis goes on over the iterations: all of them have a curve, once the cache is warm the
+# same one.  A recorded history is a run of its own and is not repeated.
+bert=$root/traces/models/bert-base-mlm-b32-s128.csv.gz
+"$memreuse" plot "$bert" pytorch -n 4 -o "$work/four" > /dev/null || fail "plot of four failed"
+awk -F, '/^# mark.*iteration/ { split($0, f, "\t"); begin[++n] = f[3] }
+    /^#/ || $1 == "panel" { next }
+    $2 < last { print "x goes back from " last " to " $2; bad = 1 }
+    { last = $2; i = 1; while (i < n && $2 >= begin[i + 1]) i++
+      rows[i]++; if ($4 > peak[i]) peak[i] = $4 }
+    END { if (n != 4) bad = 1
+        for (i = 2; i <= n; i++) {
+            if (peak[i] != peak[2] || rows[i] < 0.8 * rows[2] || rows[i] > 1.25 * rows[2]) bad = 1
+            print "iteration " i " of " n ": " rows[i] " rows, peak " peak[i]
+        }
+        exit bad }' "$work/four/timeline.csv" > "$work/messages" \
+    || fail "iterations are not alike: $(cat "$work/messages")"
+subtitle() { sed -n 's/^# subtitle\t//p' "$1/timeline.csv"; }
+"$memreuse" plot "$mlp" pytorch -o "$work/usual" > /dev/null || fail "a usual plot failed"
+case $(subtitle "$work/usual") in
+*", 3 iterations one after another"*) ;; *) fail "a step says: $(subtitle "$work/usual")" ;; esac
+"$memreuse" plot "$root/tests/oracle/snapshots/retries.pickle" pytorch -o "$work/history" > /dev/null \
+    || fail "plot of a history failed"
+case $(subtitle "$work/history") in *iteration*) fail "a history is repeated" ;; esac
 
 # Roles on top of each other are all that is allocated.
 awk -F, '/^#/ || $1 == "panel" { next }

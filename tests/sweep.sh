@@ -48,6 +48,29 @@ printf 'mlp,mlp.csv,"inplace+acc' >>cells.csv.part
 grep -q ',77,88,' cells.csv || fail "the kept cell was computed again"
 [ ! -e cells.csv.part ] || fail "cells.csv.part is left"
 
+# Ended from outside at some moment, it goes on and writes the same bytes.
+for wait in 0 0.01 0.05 0.2; do
+    rm -f cells.csv cells.csv.part
+    "$memreuse" sweep suite.txt -j 2 -o cells.csv >said 2>&1 &
+    sleep $wait
+    kill -TERM $! 2>/dev/null
+    wait $! 2>/dev/null
+    [ ! -e cells.csv ] || cmp one.csv cells.csv || fail "a sweep that was ended writes other cells"
+    "$memreuse" sweep suite.txt -o cells.csv >said 2>&1 || fail "it does not go on: $(cat said)"
+    cmp one.csv cells.csv || fail "cells differ after the end at $wait s"
+    cmp one.txt said || fail "verdicts differ after the end at $wait s"
+done
+# The same with all that can be kept: any number of whole rows and half a one.
+interrupted
+cp cells.csv.part whole
+for rows in 1 2 3 9 17 18; do
+    head -n $rows whole >cells.csv.part
+    sed -n "$((rows + 1))p" whole | head -c 40 >>cells.csv.part
+    "$memreuse" sweep suite.txt -j 2 -o cells.csv >said 2>&1 || fail "it does not go on: $(cat said)"
+    cmp one.csv cells.csv || fail "cells differ after $rows rows"
+    cmp one.txt said || fail "verdicts differ after $rows rows"
+done
+
 # Another suite, or other bytes in a recording, begin anew.
 interrupted
 sed '4s/,[0-9]*,[0-9]*,\([^,]*\),[^,]*,$/,77,88,\1,0,/' cells.csv.part >marked
