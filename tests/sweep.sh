@@ -79,6 +79,27 @@ echo "# more words" >>suite.txt
 "$memreuse" sweep suite.txt -o cells.csv >said 2>&1 || fail "a changed suite failed"
 cmp one.csv cells.csv || fail "cells of another suite were kept"
 
+# Claims at their limits: what is equal is not less, per cent are of the right side, what is saved
+# is a part.
+{
+    echo "trace mlp $root/traces/tiny/mlp.csv"
+    echo "spec least bound"
+    while read -r side expression; do
+        echo "claim $side"
+        echo "expect $expression"
+    done <<END
+right peak_requested[least] <= peak_requested[least]
+right 2 * peak_requested[least] = peak_requested[least] within 100 %
+right saving(peak_requested[least], 2 * peak_requested[least]) = 50 %
+wrong peak_requested[least] < peak_requested[least]
+wrong 2 * peak_requested[least] = peak_requested[least] within 99 %
+wrong saving(peak_requested[least], 2 * peak_requested[least]) = 51 %
+END
+} >limits.txt
+"$memreuse" sweep limits.txt -o limits.csv >said 2>&1 || fail "limits: $(cat said)"
+[ "$(grep -c '^confirmed  *right' said)" -eq 3 ] || fail "what holds is not confirmed: $(cat said)"
+[ "$(grep -c '^refuted  *wrong' said)" -eq 3 ] || fail "what does not hold is not refuted: $(cat said)"
+
 # Whatever stands in the file beside, it is no reason to fail.
 for junk in '' 'a,b' '"' "$(printf 'x\001y')"; do
     printf '%s\n' "$junk" >cells.csv.part

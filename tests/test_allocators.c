@@ -129,6 +129,14 @@ TEST(cupy_reuses_in_one_stream_only)
                "R0:1024 1>0:0+1024 1- R1:1024 2>1:0+1024 3>0:0+1024");
 }
 
+TEST(cupy_merges_with_both_neighbours)
+{
+    must_place("1+2048 1- 2+1024 3+1024 2- 3- 4+2048", "cupy", UINT64_MAX,
+               "R0:2048 1>0:0+2048 1- 2>0:0+1024 3>0:1024+1024 2- 3- 4>0:0+2048");
+    must_place("1+2048 1- 2+1024 3+1024 3- 2- 4+2048", "cupy", UINT64_MAX,
+               "R0:2048 1>0:0+2048 1- 2>0:0+1024 3>0:1024+1024 3- 2- 4>0:0+2048");
+}
+
 TEST(cupy_gives_back_what_is_in_one_piece_before_it_refuses)
 {
     must_place("1+1024 2+2048 1- 2- 3+512 4+4096", "cupy", 5120,
@@ -183,6 +191,14 @@ TEST(rmm_streams_take_from_each_other_before_the_pool_grows)
 TEST(rmm_merges_the_lists_of_streams_before_the_pool_grows)
 {
     must_place("1+512@0 2+512@1 1- 2- 3+1024@0", "rmm_pool:initial_pool_size=1024", UINT64_MAX,
+               "R0:1024 1>0:0+512 2>0:512+512 1- 2- 3>0:0+1024");
+}
+
+TEST(rmm_merges_with_both_neighbours)
+{
+    must_place("1+512 2+512 2- 1- 3+1024", "rmm_pool:initial_pool_size=1024", UINT64_MAX,
+               "R0:1024 1>0:0+512 2>0:512+512 2- 1- 3>0:0+1024");
+    must_place("1+512 2+512 1- 2- 3+1024", "rmm_pool:initial_pool_size=1024", UINT64_MAX,
                "R0:1024 1>0:0+512 2>0:512+512 1- 2- 3>0:0+1024");
 }
 
@@ -279,6 +295,19 @@ TEST(first_fit_takes_the_lowest_place_and_best_fit_the_smallest)
     must_place(script, "bestfit", UINT64_MAX,
                "R0:4398046511104 M0:0:4096 1>0:0+4096 M0:4096:512 2>0:4096+512 M0:4608:1024 "
                "3>0:4608+1024 M0:5632:512 4>0:5632+512 1- 3- 5>0:4608+1024 6>0:0+3584");
+}
+
+TEST(first_fit_and_best_fit_merge_with_both_neighbours)
+{
+    static const char *const specs[] = {"firstfit", "bestfit"};
+    for (size_t i = 0; i < MR_COUNT(specs); i++) {
+        must_place("1+512 2+512 1- 2- 3+1024", specs[i], UINT64_MAX,
+                   "R0:4398046511104 M0:0:512 1>0:0+512 M0:512:512 2>0:512+512 1- 2- "
+                   "3>0:0+1024");
+        must_place("1+512 2+512 2- 1- 3+1024", specs[i], UINT64_MAX,
+                   "R0:4398046511104 M0:0:512 1>0:0+512 M0:512:512 2>0:512+512 2- 1- "
+                   "3>0:0+1024");
+    }
 }
 
 TEST(a_free_end_of_the_range_grows)

@@ -181,6 +181,24 @@ TEST(the_unit_follows_from_dtype_and_op)
     CHECK_EQ(ns_of("aten::convolution_backward", "float32", 4000, MR_TF32_OFF), 1 + 4000);
 }
 
+/* Of the peak, products reach a half, convolutions a quarter and attention an eighth. */
+TEST(each_kind_of_op_reaches_its_own_part_of_the_peak)
+{
+    static const struct {
+        mr_math math;
+        uint64_t ns;
+    } kinds[] = {{MR_MATMUL, 2000}, {MR_CONV, 4000}, {MR_WINOGRAD, 4000}, {MR_ATTENTION, 8000}};
+    mr_device device = round_device;
+    device.eff_matmul_half = 500;
+    device.eff_conv_half = 250;
+    device.eff_attention = 125;
+    for (size_t i = 0; i < MR_COUNT(kinds); i++) {
+        const mr_work work = {
+            .flops = 4000, .fill = 1, .precision = MR_FP16, .math = kinds[i].math};
+        CHECK_EQ(mr_device_ns(&device, &work), 1 + kinds[i].ns);
+    }
+}
+
 TEST(transfers_take_what_their_link_takes)
 {
     mr_ctx ctx = {0};

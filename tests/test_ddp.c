@@ -67,6 +67,21 @@ TEST(buckets_take_a_copy_of_the_gradients)
     CHECK_EQ(predicted(BERT, "ddp:ranks=1").collectives, 0);
 }
 
+/* Without views a gradient is copied back from its bucket, each once. */
+TEST(gradients_come_back_from_their_buckets)
+{
+    for (int view = 0; view < 2; view++) {
+        mr_ctx ctx = {0};
+        mr_trace in, out;
+        uint64_t back = 0;
+        CHECK(!rewritten(&ctx, BERT, view ? "ddp:view=True" : "ddp", &in, &out));
+        for (uint32_t o = in.ops.n; o < out.ops.n; o++)
+            if (!strcmp(out.ops.at[o].name, "aten::copy_")) back += out.ops.at[o].written;
+        CHECK_EQ(back, view ? 0 : GRADIENTS);
+        mr_ctx_clear(&ctx);
+    }
+}
+
 /* The first reaches 1 MiB, those after it 25 MiB; all but the last go while others are
  * computed. */
 TEST(buckets_are_sent_beside_the_backward_pass)

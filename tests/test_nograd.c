@@ -52,6 +52,26 @@ TEST(batch_normalization_reads_what_it_knows)
     mr_ctx_clear(&ctx);
 }
 
+/* What a dropout reads is in nobody's way when its result takes the place, unless it is read
+ * once more behind it. */
+TEST(a_dropout_stays_whose_input_is_read_again)
+{
+    static const step_op list[] = {
+        {"aten::gelu", "aten::gelu_backward", .saves_input = true},
+        {"aten::native_dropout", "aten::native_dropout_backward", .random = true}};
+    for (int again = 0; again < 2; again++) {
+        mr_ctx ctx = {0};
+        mr_answer *answer = MR_NEW(&ctx, mr_answer);
+        mr_trace t = step_of(&ctx, list, MR_COUNT(list));
+        const uint32_t sum = op_named(&t, 0, "aten::sum");
+        const uint32_t x = t.ops.at[2].in.at[0];
+        if (again) t.ops.at[sum].in = step_ids(&ctx, t.ops.at[sum].in.at[0], x);
+        if (step_evaluate(&ctx, &t, "nograd", answer)) TEST_FAIL("%s", ctx.failure.text);
+        else CHECK_EQ(answer->trace.remarks.n, again);
+        mr_ctx_clear(&ctx);
+    }
+}
+
 TEST(several_steps_are_refused)
 {
     refuses("models/bert-base-changing-b16.csv.gz", "nograd", "after an update");
