@@ -156,6 +156,7 @@ mr_status mr_scene_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer 
 mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out)
 {
     *out = (mr_scene){.iterations = args->iterations ? (uint32_t)args->iterations : 1,
+                      .is_part = args->from || args->to,
                       .as_recorded = args->as_recorded};
     MR_TRY(choose_device(ctx, args, out));
     MR_TRY(read_recording(ctx, args, &out->trace));
@@ -185,52 +186,6 @@ const char *mr_show_iterations(mr_ctx *ctx, uint32_t iterations)
 
 /* ---- specs ------------------------------------------------------------------------------- */
 
-static size_t option_length(const char *text)
-{
-    size_t n = 0;
-    for (int depth = 0; text[n] && (depth > 0 || text[n] != ','); n++)
-        depth += (text[n] == '[') - (text[n] == ']');
-    return n;
-}
-
-static const char *without_blanks(mr_ctx *ctx, const char *text)
-{
-    char *copy = mr_strdup(ctx, text), *to = copy;
-    for (const char *from = copy; *from; from++)
-        if (*from != ' ' && *from != '\t') *to++ = *from;
-    *to = '\0';
-    return copy;
-}
-
-static const char *extended(mr_ctx *ctx, const char *spec, const char *arg)
-{
-    return mr_printf(ctx, "%s%c%s", spec, strchr(spec, ':') ? ',' : ':', arg);
-}
-
-static bool is_spec(mr_ctx *ctx, const char *text)
-{
-    mr_spec spec;
-    return mr_scene_spec(ctx, text, &spec) == MR_OK;
-}
-
-/* "name:value,..." as the environment has it -> "pytorch:name=value,...".  What has no
- * parameter of its own, such as options of host memory, is passed on whole and read as PyTorch
- * reads it. */
-static const char *spec_of_conf(mr_ctx *ctx, const char *conf)
-{
-    const char *spec = "pytorch", *text = without_blanks(ctx, conf);
-    for (const char *at = text; *at;) {
-        const size_t n = option_length(at);
-        char *option = mr_strndup(ctx, at, n);
-        char *colon = strchr(option, ':');
-        if (colon) *colon = '=';
-        if (n) spec = extended(ctx, spec, option);
-        at += n + (at[n] == ',');
-    }
-    if (is_spec(ctx, spec)) return spec;
-    return mr_printf(ctx, "pytorch:conf=[%s]", text);
-}
-
 mr_status mr_scene_spec(mr_ctx *ctx, const char *text, mr_spec *out)
 {
     return mr_spec_parse(ctx, mr_strategies, text, out);
@@ -240,8 +195,11 @@ mr_status mr_scene_specs(mr_ctx *ctx, const mr_args *args, uint32_t first, mr_wo
 {
     *out = (mr_words){0};
     for (uint32_t i = first; i < args->words.n; i++) MR_PUSH(ctx, out, args->words.at[i]);
-    for (uint32_t i = 0; i < args->alloc_conf.n; i++)
-        MR_PUSH(ctx, out, spec_of_conf(ctx, args->alloc_conf.at[i]));
+    for (uint32_t i = 0; i < args->alloc_conf.n; i++) {
+        const char *spec;
+        MR_TRY(mr_conf_spec(ctx, args->alloc_conf.at[i], &spec));
+        MR_PUSH(ctx, out, spec);
+    }
     return MR_OK;
 }
 
@@ -288,7 +246,7 @@ bool mr_scene_releases(const mr_trace *trace, unsigned *oldest, unsigned *newest
 const char *mr_scene_with_release(mr_ctx *ctx, const char *spec, unsigned minor)
 {
     if (minor == newest_modelled()) return spec;
-    return extended(ctx, spec, mr_printf(ctx, "version=2.%u", minor));
+    return mr_spec_extended(ctx, spec, mr_printf(ctx, "version=2.%u", minor));
 }
 
 static const char *with_newest(mr_ctx *ctx, const mr_trace *trace, const char *spec)
@@ -301,7 +259,7 @@ static const char *with_newest(mr_ctx *ctx, const mr_trace *trace, const char *s
 const char *mr_scene_conf_spec(mr_ctx *ctx, const mr_trace *trace)
 {
     const char *conf = trace->about[MR_ABOUT_allocator];
-    return spec_of_conf(ctx, conf ? conf : "");
+    return mr_conf_spec_recorded(ctx, conf ? conf : "");
 }
 
 const char *mr_scene_recorded_spec(mr_ctx *ctx, const mr_trace *trace)
@@ -311,7 +269,7 @@ const char *mr_scene_recorded_spec(mr_ctx *ctx, const mr_trace *trace)
 
 const char *mr_scene_pytorch_spec(mr_ctx *ctx, const mr_trace *trace, const char *option)
 {
-    return with_newest(ctx, trace, option ? extended(ctx, "pytorch", option) : "pytorch");
+    return with_newest(ctx, trace, option ? mr_spec_extended(ctx, "pytorch", option) : "pytorch");
 }
 
 mr_question mr_scene_question(const mr_scene *scene, const mr_spec *spec, uint32_t cuda_device)

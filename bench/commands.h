@@ -173,6 +173,7 @@ typedef struct mr_scene {
     const uint32_t *cuda_devices; /* of the recording: the one asked for, or all not idle */
     uint32_t cuda_device_count;
     uint32_t iterations;
+    bool is_part;     /* cut with --from or --to */
     bool as_recorded; /* begin with the state that the recorded allocator had */
 } mr_scene;
 
@@ -193,6 +194,12 @@ bool mr_scene_is_idle(const mr_trace *trace, uint32_t cuda_device);
 mr_status mr_scene_spec(mr_ctx *ctx, const char *text, mr_spec *out);
 /* Specs of the command line from word `first` on, then one for every --alloc-conf. */
 mr_status mr_scene_specs(mr_ctx *ctx, const mr_args *args, uint32_t first, mr_words *out);
+/* pytorch with the text of a PYTORCH_CUDA_ALLOC_CONF as its options; MR_EUSAGE for what PyTorch
+ * does not accept, except where a recording says that it did. */
+mr_status mr_conf_spec(mr_ctx *ctx, const char *conf, const char **out);
+const char *mr_conf_spec_recorded(mr_ctx *ctx, const char *conf);
+/* "spec:arg", or "spec,arg" where it has one */
+const char *mr_spec_extended(mr_ctx *ctx, const char *spec, const char *arg);
 /* Releases 2.x of PyTorch that may have made the recording; false when it says nothing. */
 bool mr_scene_releases(const mr_trace *trace, unsigned *oldest, unsigned *newest);
 const char *mr_scene_with_release(mr_ctx *ctx, const char *spec, unsigned minor);

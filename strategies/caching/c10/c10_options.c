@@ -70,17 +70,27 @@ static const struct key *key_named(c10_version version, const char *name)
     return NULL;
 }
 
+/* Those that a release has, without what is about host memory alone. */
+static const char *known_keys(const c10_words *w)
+{
+    const char *text = "";
+    for (size_t i = 0; i < MR_COUNT(keys); i++)
+        if (strncmp(keys[i].name, "pinned_", strlen("pinned_")) != 0
+            && key_named(w->version, keys[i].name))
+            text = mr_printf(w->ctx, "%s%s%s", text, *text ? ", " : "", keys[i].name);
+    return text;
+}
+
 static mr_status unknown(c10_words *w, unsigned walks)
 {
     const char *name = w->words.at[w->i];
     if (w->quirks.marks_unchecked)
         return mr_fail(w->ctx, MR_EINPUT,
-                       "Unrecognized key '%s' in %s allocator config; this release has no such "
-                       "option",
-                       name, walks & GENERAL ? "Accelerator" : "CUDA");
+                       "Unrecognized key '%s' in %s allocator config; this release knows %s",
+                       name, walks & GENERAL ? "Accelerator" : "CUDA", known_keys(w));
     return mr_fail(w->ctx, MR_EINPUT,
-                   "Unrecognized CachingAllocator option: %s; this release has no such option",
-                   name);
+                   "Unrecognized CachingAllocator option: %s; this release knows %s", name,
+                   known_keys(w));
 }
 
 /* Until the program runs, nobody has yet said which keys CUDA has. */

@@ -29,7 +29,10 @@ bool c10_word_is(const c10_words *w, uint32_t i, const char *word)
 
 mr_status c10_words_end_early(c10_words *w)
 {
-    return mr_fail(w->ctx, MR_EINPUT, "assertion; the options end where more is expected");
+    return mr_fail(w->ctx, MR_EINPUT,
+                   "assertion; the options end behind '%s', expected key:value pairs with a "
+                   "comma between two",
+                   w->words.n ? w->words.at[w->words.n - 1] : "");
 }
 
 mr_status c10_word_skip(c10_words *w, const char *mark)
