@@ -59,6 +59,7 @@ static mr_status write_lifetimes(mr_ctx *ctx, const mr_scene *scene, mr_sink *si
 
 /* ---- the command ------------------------------------------------------------------------- */
 
+/* How many samples, or steps, a part of a recording takes in is not known. */
 static mr_status write(mr_ctx *ctx, const mr_args *args, const mr_scene *scene, mr_sink *sink)
 {
     if (is_named(args->output, ".lifetimes.csv")) return write_lifetimes(ctx, scene, sink);
@@ -66,7 +67,9 @@ static mr_status write(mr_ctx *ctx, const mr_args *args, const mr_scene *scene, 
         return mr_fail(ctx, MR_EUSAGE,
                        "--cuda-device is for tables of lifetimes, -o OUT.lifetimes.csv: our own"
                        " format holds all devices");
-    return mr_trace_csv_write(ctx, &scene->trace, sink);
+    mr_trace trace = scene->trace;
+    if (scene->is_part) trace.about[MR_ABOUT_batch] = trace.about[MR_ABOUT_steps] = NULL;
+    return mr_trace_csv_write(ctx, &trace, sink);
 }
 
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)

@@ -54,9 +54,23 @@ typedef struct mr_checked {
 
 mr_checked mr_times_checked(mr_ctx *ctx, const char *device);
 
+/* ---- what is printed --------------------------------------------------------------------- */
+
+typedef MR_VEC(const mr_metric *) mr_shown_metrics;
+
+/* Came to its end with all that it asked for. */
+bool mr_cell_passed(const mr_cell *cell);
+/* Is a metric known of a cell?  A part of a recording has no throughput. */
+bool mr_cell_tells(const mr_comparison *comparison, const mr_cell *cell,
+                   const mr_metric *metric);
+
 /* `format` is table, md, csv or json. */
 void mr_report_comparison(mr_ctx *ctx, const mr_comparison *comparison, const char *format,
                           mr_sink *sink);
+void mr_report_notes(mr_ctx *ctx, const mr_comparison *comparison,
+                     const mr_shown_metrics *shown, mr_sink *sink);
+void mr_report_comparison_csv(const mr_comparison *comparison, mr_sink *sink);
+void mr_report_comparison_json(const mr_comparison *comparison, mr_sink *sink);
 
 /* What each column means, for the help of compare. */
 void mr_print_metrics_help(void);

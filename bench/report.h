@@ -18,6 +18,10 @@ const char *mr_show_value(mr_ctx *ctx, mr_unit unit, uint64_t value);
 /* A step that did not come to its end took no time that could be told. */
 bool mr_is_told(const mr_failure *failure, const mr_metrics *metrics, const mr_metric *metric);
 
+/* How a cell came out, in a word: fits, OOM, refused (the strategy will not do this to the
+ * recording) or failed. */
+const char *mr_show_result(const mr_failure *failure, const mr_metrics *metrics);
+
 /* ---- tables ------------------------------------------------------------------------------ */
 
 /* Cells are texts; the first column is aligned left, numbers are aligned right.  A heading may

@@ -1,13 +1,23 @@
-/* comparison -- the table, CSV, JSON and Markdown of compare, with columns from metrics.def. */
+/* comparison -- the table of compare, also as Markdown, with columns from metrics.def. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "compare.h"
-#include "twins.h"
 
 static const mr_cell *cell_at(const mr_comparison *c, uint32_t device, uint32_t spec)
 {
     return &c->cells[device * c->specs + spec];
+}
+
+bool mr_cell_passed(const mr_cell *cell)
+{
+    return cell->failure.status == MR_OK && !cell->metrics.refusals;
+}
+
+bool mr_cell_tells(const mr_comparison *c, const mr_cell *cell, const mr_metric *metric)
+{
+    if (c->scene->is_part && metric->offset == offsetof(mr_metrics, throughput)) return false;
+    return mr_is_told(&cell->failure, &cell->metrics, metric);
 }
 
 /* ---- table ------------------------------------------------------------------------------- */
@@ -37,18 +47,12 @@ static const char *against(mr_ctx *ctx, const mr_cell *first, const mr_cell *cel
     return mr_printf(ctx, "%+.1f%%", change > -0.0005 && change < 0.0005 ? 0 : 100 * change);
 }
 
-static const char *verdict(const mr_cell *cell)
-{
-    if (cell->failure.status) return "failed";
-    return cell->metrics.refusals ? "OOM" : "fits";
-}
-
 typedef struct layout {
     mr_table table;
     mr_words headings;
     bool limited; /* a column says whether it fits */
     bool folded;  /* long specs take several lines */
-    MR_VEC(const mr_metric *) metrics;
+    mr_shown_metrics metrics;
 } layout;
 
 /* A long spec goes on below, cut behind a comma, a plus or the slash. */
@@ -76,14 +80,12 @@ static void add_row(mr_ctx *ctx, const mr_comparison *c, layout *l, const mr_cel
 {
     MR_PUSH(ctx, &l->table.cells,
             l->folded ? folded_spec(ctx, cell->spec->text) : cell->spec->text);
-    if (l->limited) MR_PUSH(ctx, &l->table.cells, verdict(cell));
+    if (l->limited) MR_PUSH(ctx, &l->table.cells, mr_show_result(&cell->failure, &cell->metrics));
     for (uint32_t i = 0; i < l->metrics.n; i++) {
         const mr_metric *m = l->metrics.at[i];
         const uint64_t value = mr_metric_value(&cell->metrics, m);
         MR_PUSH(ctx, &l->table.cells,
-                mr_is_told(&cell->failure, &cell->metrics, m)
-                    ? mr_show_value(ctx, m->unit, value)
-                    : "-");
+                mr_cell_tells(c, cell, m) ? mr_show_value(ctx, m->unit, value) : "-");
     }
     if (c->fit) MR_PUSH(ctx, &l->table.cells, cell->fit ? mr_show_bytes(ctx, cell->fit) : "-");
     MR_PUSH(ctx, &l->table.cells, against(ctx, first, cell));
@@ -130,54 +132,6 @@ static void put_title(mr_ctx *ctx, const mr_comparison *c, uint32_t device, mr_s
     mr_sink_print(sink, "\n\n");
 }
 
-static bool is_modelled(const mr_trace *trace)
-{
-    return trace->ops.n && !(trace->has & MR_HAS_TIMES);
-}
-
-/* A prediction says how good it is. */
-static void put_error(mr_ctx *ctx, const mr_scene *scene, mr_sink *sink)
-{
-    const mr_checked checked = mr_times_checked(ctx, scene->device.name);
-    if (!scene->trace.ops.n) return;
-    mr_sink_print(sink, "Times are ");
-    if (!is_modelled(&scene->trace))
-        mr_sink_print(sink, "made of what the recording measured.\n");
-    else if (!checked.n) mr_sink_print(sink, "modelled, unchecked on this device.\n");
-    else
-        mr_sink_print(sink,
-                      "modelled; of %s published for this device the throughput is %+.0f "
-                      "to %+.0f %% off.\n",
-                      mr_show_count(ctx, checked.n, "step", "steps"), checked.low,
-                      checked.high);
-}
-
-/* Likewise of peaks, as far as the program can tell its own error. */
-static void put_twins(mr_ctx *ctx, const mr_comparison *c, mr_sink *sink)
-{
-    mr_twins_list list = {0};
-    for (uint32_t i = 0; i < c->specs; i++)
-        if (mr_twins_add(ctx, c->cells[i].spec, &list) != MR_OK) return;
-    for (uint32_t i = 0; i < list.n; i++)
-        mr_sink_print(sink, "%s.\n", mr_twins_text(ctx, &list.at[i]));
-}
-
-static void put_definitions(mr_ctx *ctx, const mr_comparison *c, const layout *l, mr_sink *sink)
-{
-    for (uint32_t i = 0; i < l->metrics.n; i++)
-        mr_sink_print(sink, "%-15s %s\n", l->metrics.at[i]->name, l->metrics.at[i]->help);
-    if (c->fit)
-        mr_sink_print(sink, "%-15s smallest memory for the process on which it passes\n",
-                      "fits in");
-    put_twins(ctx, c, sink);
-    put_error(ctx, c->scene, sink);
-    if (c->scene->device_assumed)
-        mr_sink_print(sink,
-                      "The context and the cost of device calls%s are those of %s; --device "
-                      "chooses another.\n",
-                      is_modelled(&c->scene->trace) ? " and ops" : "", c->scene->device.name);
-}
-
 static void put_tables(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_sink *sink)
 {
     layout l;
@@ -191,97 +145,14 @@ static void put_tables(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_si
     if (c->backend) mr_report_measured(ctx, c, markdown, sink);
     if (markdown || !c->scene->cuda_device_count) return;
     mr_sink_print(sink, "\n");
-    put_definitions(ctx, c, &l, sink);
-}
-
-/* ---- CSV and JSON ------------------------------------------------------------------------ */
-
-static void put_value(const mr_metrics *metrics, const mr_metric *metric, mr_sink *sink)
-{
-    const uint64_t value = mr_metric_value(metrics, metric);
-    if (metric->unit == MR_PER_S)
-        mr_sink_print(sink, "%" PRIu64 ".%03" PRIu64, value / 1000, value % 1000);
-    else mr_sink_print(sink, "%" PRIu64, value);
-}
-
-static void put_csv_row(const mr_comparison *c, const mr_cell *cell, mr_sink *sink)
-{
-    const mr_scene *s = c->scene;
-    mr_write_csv_field(sink, s->trace.name);
-    mr_sink_print(sink, ",");
-    mr_write_csv_field(sink, cell->spec->text);
-    mr_sink_print(sink, ",%s,%" PRIu32 ",", s->device.name, cell->cuda_device);
-    if (s->capacity != UINT64_MAX) mr_sink_print(sink, "%" PRIu64, s->capacity);
-    mr_sink_print(sink, ",%" PRIu32 ",%s", s->iterations, MR_VERSION);
-    for (uint32_t i = 0; i < mr_metric_count; i++) {
-        mr_sink_print(sink, ",");
-        if (mr_is_told(&cell->failure, &cell->metrics, &mr_metric_list[i]))
-            put_value(&cell->metrics, &mr_metric_list[i], sink);
-    }
-    mr_sink_print(sink, ",");
-    if (cell->fit) mr_sink_print(sink, "%" PRIu64, cell->fit);
-    if (c->backend) mr_report_measured_values(cell, sink);
-    mr_sink_print(sink, "\n");
-}
-
-static void put_csv(const mr_comparison *c, mr_sink *sink)
-{
-    mr_sink_print(sink, "trace,spec,device,cuda_device,capacity,iterations,version");
-    for (uint32_t i = 0; i < mr_metric_count; i++)
-        mr_sink_print(sink, ",%s", mr_metric_list[i].name);
-    mr_sink_print(sink, ",fit");
-    if (c->backend) mr_report_measured_names(sink);
-    mr_sink_print(sink, "\n");
-    for (uint32_t i = 0; i < c->specs * c->scene->cuda_device_count; i++)
-        put_csv_row(c, &c->cells[i], sink);
-}
-
-static void put_json_number(const char *name, bool known, uint64_t value, mr_sink *sink)
-{
-    if (known) mr_sink_print(sink, ", \"%s\": %" PRIu64, name, value);
-    else mr_sink_print(sink, ", \"%s\": null", name);
-}
-
-static void put_json_row(const mr_comparison *c, const mr_cell *cell, mr_sink *sink)
-{
-    const mr_scene *s = c->scene;
-    mr_sink_print(sink, "  {\"trace\": ");
-    mr_write_json_string(sink, s->trace.name);
-    mr_sink_print(sink, ", \"spec\": ");
-    mr_write_json_string(sink, cell->spec->text);
-    mr_sink_print(sink, ", \"device\": ");
-    mr_write_json_string(sink, s->device.name);
-    put_json_number("cuda_device", true, cell->cuda_device, sink);
-    put_json_number("capacity", s->capacity != UINT64_MAX, s->capacity, sink);
-    put_json_number("iterations", true, s->iterations, sink);
-    mr_sink_print(sink, ", \"version\": \"%s\"", MR_VERSION);
-    for (uint32_t i = 0; i < mr_metric_count; i++) {
-        mr_sink_print(sink, ", \"%s\": ", mr_metric_list[i].name);
-        const bool told = mr_is_told(&cell->failure, &cell->metrics, &mr_metric_list[i]);
-        if (told) put_value(&cell->metrics, &mr_metric_list[i], sink);
-        else mr_sink_print(sink, "null");
-    }
-    put_json_number("fit", cell->fit, cell->fit, sink);
-    if (c->backend) mr_report_measured_json(cell, sink);
-    mr_sink_print(sink, "}");
-}
-
-static void put_json(const mr_comparison *c, mr_sink *sink)
-{
-    mr_sink_print(sink, "[\n");
-    const uint32_t n = c->specs * c->scene->cuda_device_count;
-    for (uint32_t i = 0; i < n; i++) {
-        put_json_row(c, &c->cells[i], sink);
-        mr_sink_print(sink, i + 1 < n ? ",\n" : "\n");
-    }
-    mr_sink_print(sink, "]\n");
+    mr_report_notes(ctx, c, &l.metrics, sink);
 }
 
 void mr_report_comparison(mr_ctx *ctx, const mr_comparison *comparison, const char *format,
                           mr_sink *sink)
 {
-    if (strcmp(format, "csv") == 0) put_csv(comparison, sink);
-    else if (strcmp(format, "json") == 0) put_json(comparison, sink);
+    if (strcmp(format, "csv") == 0) mr_report_comparison_csv(comparison, sink);
+    else if (strcmp(format, "json") == 0) mr_report_comparison_json(comparison, sink);
     else put_tables(ctx, comparison, strcmp(format, "md") == 0, sink);
 }
 
@@ -291,4 +162,7 @@ void mr_print_metrics_help(void)
     for (uint32_t i = 0; i < mr_metric_count; i++)
         printf("  %-15s %s\n", mr_metric_list[i].name, mr_metric_list[i].help);
     printf("  %-15s with --fit, smallest memory for the process on which it passes\n", "fit");
+    printf("  %-15s fits, OOM, refused (by the strategy) or failed\n", "result");
+    printf("  %-15s CSV and JSON: why it was refused, failed, or could not be measured\n",
+           "reason");
 }

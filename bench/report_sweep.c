@@ -6,10 +6,7 @@
 
 const char *mr_cell_result(const mr_suite_cell *cell)
 {
-    const mr_status status = cell->failure.status;
-    if (status == MR_EUNSUPPORTED || status == MR_EUSAGE) return "refused";
-    if (status) return "failed";
-    return cell->metrics.refusals ? "OOM" : "fits";
+    return mr_show_result(&cell->failure, &cell->metrics);
 }
 
 /* ---- CSV --------------------------------------------------------------------------------- */

@@ -54,6 +54,14 @@ bool mr_is_told(const mr_failure *failure, const mr_metrics *metrics, const mr_m
            || metric->offset > offsetof(mr_metrics, throughput);
 }
 
+const char *mr_show_result(const mr_failure *failure, const mr_metrics *metrics)
+{
+    const mr_status status = failure->status;
+    if (status == MR_EUNSUPPORTED || status == MR_EUSAGE) return "refused";
+    if (status) return "failed";
+    return metrics->refusals ? "OOM" : "fits";
+}
+
 const char *mr_show_name(mr_ctx *ctx, const char *name)
 {
     static const char plain[] = "\n\r\t", letters[] = "nrt";

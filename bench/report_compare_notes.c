@@ -1,0 +1,82 @@
+/* notes -- what stands below the table of compare: what columns mean and how good it all is.
+ *
+ * They speak of the rows that came to a result, and of nothing where none did.
+ */
+#include "compare.h"
+#include "twins.h"
+
+static bool is_modelled(const mr_trace *trace)
+{
+    return trace->ops.n && !(trace->has & MR_HAS_TIMES);
+}
+
+static void put_columns(const mr_comparison *c, const mr_shown_metrics *shown, mr_sink *sink)
+{
+    for (uint32_t i = 0; i < shown->n; i++) {
+        const mr_metric *m = shown->at[i];
+        const bool unknown = c->scene->is_part && m->offset == offsetof(mr_metrics, throughput);
+        mr_sink_print(sink, "%-15s %s\n", m->name,
+                      unknown ? "not told of a part of a recording (--from, --to): how many "
+                                "samples it takes in is not known"
+                              : m->help);
+    }
+    if (c->fit)
+        mr_sink_print(sink, "%-15s smallest memory for the process on which it passes\n",
+                      "fits in");
+}
+
+/* A prediction says how good it is: peaks as far as the program can tell its own error. */
+static void put_twins(mr_ctx *ctx, const mr_comparison *c, mr_sink *sink)
+{
+    mr_twins_list list = {0};
+    for (uint32_t i = 0; i < c->specs * c->scene->cuda_device_count; i++) {
+        if (!mr_cell_passed(&c->cells[i])) continue;
+        if (mr_twins_add(ctx, c->cells[i].spec, &list) != MR_OK) return;
+    }
+    for (uint32_t i = 0; i < list.n; i++)
+        mr_sink_print(sink, "%s.\n", mr_twins_text(ctx, &list.at[i]));
+}
+
+/* Likewise of times. */
+static void put_error(mr_ctx *ctx, const mr_scene *scene, mr_sink *sink)
+{
+    const mr_checked checked = mr_times_checked(ctx, scene->device.name);
+    if (!scene->trace.ops.n) return;
+    mr_sink_print(sink, "Times are ");
+    if (!is_modelled(&scene->trace))
+        mr_sink_print(sink, "made of what the recording measured.\n");
+    else if (!checked.n) mr_sink_print(sink, "modelled, unchecked on this device.\n");
+    else
+        mr_sink_print(sink,
+                      "modelled; of %s published for this device the throughput is %+.0f "
+                      "to %+.0f %% off.\n",
+                      mr_show_count(ctx, checked.n, "step", "steps"), checked.low,
+                      checked.high);
+}
+
+typedef bool question(const mr_cell *cell);
+
+static bool was_computed(const mr_cell *cell)
+{
+    return cell->failure.status == MR_OK;
+}
+
+static bool any(const mr_comparison *c, question *is)
+{
+    for (uint32_t i = 0; i < c->specs * c->scene->cuda_device_count; i++)
+        if (is(&c->cells[i])) return true;
+    return false;
+}
+
+void mr_report_notes(mr_ctx *ctx, const mr_comparison *c, const mr_shown_metrics *shown,
+                     mr_sink *sink)
+{
+    put_columns(c, shown, sink);
+    put_twins(ctx, c, sink);
+    if (any(c, mr_cell_passed)) put_error(ctx, c->scene, sink);
+    if (any(c, was_computed) && c->scene->device_assumed)
+        mr_sink_print(sink,
+                      "The context and the cost of device calls%s are those of %s; --device "
+                      "chooses another.\n",
+                      is_modelled(&c->scene->trace) ? " and ops" : "", c->scene->device.name);
+}
