@@ -119,13 +119,20 @@ static mr_status check_precision(mr_ctx *ctx, const mr_trace *in)
 /* What runs again must be cast again: that follows by itself when this comes first. */
 static mr_status check_order(mr_ctx *ctx, const mr_trace *in)
 {
-    bool backward = false, repeats = false;
+    bool backward = false, repeats = false, updates = false, early = false;
     for (uint32_t e = 0; e < in->events.n; e++) {
         if (in->events.at[e].kind != MR_RUN) continue;
         const mr_op *op = &in->ops.at[in->events.at[e].id];
         backward |= op->phase == MR_BACKWARD;
         repeats |= op->again != MR_NONE || op->part || (backward && op->phase == MR_FORWARD);
+        early |= updates && op->phase == MR_BACKWARD;
+        updates |= backward && op->phase == MR_UPDATE;
     }
+    if (!repeats && early)
+        return mr_fail(ctx, MR_EUNSUPPORTED,
+                       "'%s' updates parameters during its backward pass, expected amp"
+                       " before what makes it do so (amp:bfloat16+release)",
+                       in->name);
     if (!repeats) return MR_OK;
     return mr_fail(
         ctx, MR_EUNSUPPORTED,
