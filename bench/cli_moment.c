@@ -43,11 +43,40 @@ static uint32_t find_event(const mr_schedule *schedule, uint32_t storage)
     return 0;
 }
 
-void mr_moment_find(mr_ctx *ctx, const mr_scene *scene, const mr_answer *answer, mr_moment *out)
+static bool is_first(const mr_placement *placement, uint32_t served)
+{
+    for (uint32_t c = 0; c < served && c < placement->cmds.n; c++)
+        if (placement->cmds.at[c].kind == MR_BIND) return false;
+    return true;
+}
+
+/* The command after which the most bytes are handed out. */
+static uint32_t most_in_use(const mr_placement *placement)
+{
+    uint64_t now = 0, most = 0;
+    uint32_t at = 0;
+    for (uint32_t c = 0; c < placement->cmds.n; c++) {
+        const mr_cmd *cmd = &placement->cmds.at[c];
+        if (cmd->kind == MR_BIND) now += cmd->block.bytes;
+        if (cmd->kind == MR_UNBIND) now -= cmd->block.bytes;
+        if (now <= most) continue;
+        most = now;
+        at = c;
+    }
+    return at;
+}
+
+void mr_moment_find(mr_ctx *ctx, const mr_scene *scene, const mr_spec *spec,
+                    const mr_answer *answer, mr_moment *out)
 {
     const mr_placement *placement = &answer->placement;
-    *out = (mr_moment){.scene = scene, .answer = answer, .oom = placement->refusals > 0};
-    const uint32_t command = out->oom ? refusal(placement) : answer->metrics.peak_at;
+    *out = (mr_moment){.scene = scene,
+                       .answer = answer,
+                       .oom = placement->refusals > 0,
+                       .planned = spec->place.strategy->clairvoyant};
+    uint32_t command = out->oom ? refusal(placement) : answer->metrics.peak_at;
+    out->at_once = !out->oom && is_first(placement, answer_behind(placement, command));
+    if (out->at_once) command = most_in_use(placement);
     const uint32_t served = answer_behind(placement, command);
     const bool known = served < placement->cmds.n;
     out->storage = known ? placement->cmds.at[served].id : MR_NONE;

@@ -269,7 +269,8 @@ const char *mr_scene_recorded_spec(mr_ctx *ctx, const mr_trace *trace)
 
 const char *mr_scene_pytorch_spec(mr_ctx *ctx, const mr_trace *trace, const char *option)
 {
-    return with_newest(ctx, trace, option ? mr_spec_extended(ctx, "pytorch", option) : "pytorch");
+    const char *spec = "pytorch";
+    return with_newest(ctx, trace, option ? mr_spec_extended(ctx, spec, option) : spec);
 }
 
 mr_question mr_scene_question(const mr_scene *scene, const mr_spec *spec, uint32_t cuda_device)

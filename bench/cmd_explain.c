@@ -114,9 +114,9 @@ static uint32_t count_fitting(const mr_comparison *c)
 static void put_tried(mr_ctx *ctx, const mr_moment *m, const mr_spec *asked,
                       const mr_comparison *c, mr_sink *sink)
 {
-    static const char *const headings[] = {"tried", "needs", "reserves", "result"};
-    static const bool left[] = {true, false, false, true};
-    mr_table table = {m->oom ? 4 : 3, headings, left, {0}};
+    static const char *const headings[] = {"tried", "needs", "hands out", "reserves", "result"};
+    static const bool left[] = {true, false, false, false, true};
+    mr_table table = {m->oom ? 5 : 4, headings, left, {0}};
     qsort(c->cells, c->specs, sizeof *c->cells, by_need);
     for (uint32_t i = 0; i < c->specs; i++) {
         const mr_cell *cell = &c->cells[i];
@@ -125,6 +125,8 @@ static void put_tried(mr_ctx *ctx, const mr_moment *m, const mr_spec *asked,
         MR_PUSH(ctx, &table.cells, name_tried(ctx, asked, cell->spec));
         MR_PUSH(ctx, &table.cells, cell->fit ? mr_show_bytes(ctx, cell->fit) : "-");
         MR_PUSH(ctx, &table.cells,
+                fits ? mr_show_bytes(ctx, cell->metrics.peak_allocated) : "-");
+        MR_PUSH(ctx, &table.cells,
                 fits ? mr_show_bytes(ctx, cell->metrics.peak_reserved) : "-");
         if (m->oom) MR_PUSH(ctx, &table.cells, fits ? "fits" : "out of memory");
     }
@@ -132,6 +134,9 @@ static void put_tried(mr_ctx *ctx, const mr_moment *m, const mr_spec *asked,
     else if (count_fitting(c)) mr_sink_print(sink, "What lets it pass (each was run)\n");
     else mr_sink_print(sink, "Nothing that was tried lets it pass\n");
     mr_table_text(ctx, &table, "  ", sink);
+    mr_sink_print(sink,
+                  "\n  needs: the least memory on which it passes.  reserves: what it takes of "
+                  "the memory there is,\n  which may be more, as some take it in advance.\n");
 }
 
 /* ---- the command ------------------------------------------------------------------------- */
@@ -142,13 +147,17 @@ static void put_title(mr_ctx *ctx, const mr_moment *m, const mr_spec *spec, uint
     mr_sink_print(sink,
                   "%s, device %" PRIu32 "%s, %s: ", mr_show_name(ctx, m->scene->trace.name),
                   device, mr_show_iterations(ctx, m->scene->iterations), spec->text);
+    const mr_metrics *metrics = &m->answer->metrics;
+    const char *reserved = mr_show_bytes(ctx, metrics->peak_reserved);
     if (m->oom)
         mr_sink_print(sink, "out of memory with %s", mr_show_bytes(ctx, m->scene->capacity));
-    else
-        mr_sink_print(sink, "%sreserved memory peaks at %s",
-                      m->scene->capacity == UINT64_MAX ? "" : "fits; ",
-                      mr_show_bytes(ctx, m->answer->metrics.peak_reserved));
-    if (m->scene->iterations > 1 && !m->at_start)
+    else if (m->scene->capacity != UINT64_MAX) mr_sink_print(sink, "fits; ");
+    if (m->at_once)
+        mr_sink_print(sink,
+                      "%s reserved with the first request, of which at most %s are handed out",
+                      reserved, mr_show_bytes(ctx, metrics->peak_allocated));
+    else if (!m->oom) mr_sink_print(sink, "reserved memory peaks at %s", reserved);
+    if (m->scene->iterations > 1 && !m->at_start && !m->at_once)
         mr_sink_print(sink, " in iteration %" PRIu32, m->iteration + 1);
     mr_sink_print(sink, "\n\n");
 }
@@ -173,7 +182,7 @@ static mr_status explain(mr_ctx *ctx, const mr_args *args, const mr_scene *scene
     mr_moment moment;
     specs candidates = {0};
     MR_TRY(mr_scene_evaluate(ctx, &question, answer));
-    mr_moment_find(ctx, scene, answer, &moment);
+    mr_moment_find(ctx, scene, spec, answer, &moment);
     put_title(ctx, &moment, spec, device, sink);
     mr_report_moment(ctx, &moment, args, sink);
     put_remarks(&answer->trace, sink);
@@ -218,10 +227,11 @@ const mr_command mr_command_explain = {
         "says why a spec runs out of memory, or what its peak is made of, and what would help",
     .more = "With --device or --capacity it explains the first request that is not served; "
             "without,\n"
-            "or when all are, the one that raised reserved memory to its peak.  What would "
-            "help is\n"
-            "tried on the same recording, not guessed.  SPEC is pytorch with the recorded "
-            "settings\n"
+            "or when all are, the one that raised reserved memory to its peak, or, where the "
+            "first of\n"
+            "all did that, the one with which most of it is handed out.  What would help is "
+            "tried on\n"
+            "the same recording, not guessed.  SPEC is pytorch with the recorded settings "
             "unless given.",
     .options = options,
     .words_min = 1,

@@ -80,7 +80,8 @@ static void add_row(mr_ctx *ctx, const mr_comparison *c, layout *l, const mr_cel
 {
     MR_PUSH(ctx, &l->table.cells,
             l->folded ? folded_spec(ctx, cell->spec->text) : cell->spec->text);
-    if (l->limited) MR_PUSH(ctx, &l->table.cells, mr_show_result(&cell->failure, &cell->metrics));
+    if (l->limited)
+        MR_PUSH(ctx, &l->table.cells, mr_show_result(&cell->failure, &cell->metrics));
     for (uint32_t i = 0; i < l->metrics.n; i++) {
         const mr_metric *m = l->metrics.at[i];
         const uint64_t value = mr_metric_value(&cell->metrics, m);

@@ -14,7 +14,8 @@ static void put_request(mr_ctx *ctx, const mr_moment *m, const mr_args *args, mr
         return;
     }
     const mr_storage *s = &trace->storages.at[m->storage];
-    mr_sink_print(sink, "The request\n");
+    mr_sink_print(sink, m->at_once ? "The request with which most is handed out\n"
+                                   : "The request\n");
     mr_sink_print(sink, "  size      %s (%" PRIu64 " bytes)\n", mr_show_bytes(ctx, s->bytes),
                   s->bytes);
     if (m->at_start) mr_sink_print(sink, "  when      before the first event\n");
@@ -194,7 +195,9 @@ static void put_verdict(mr_ctx *ctx, const mr_moment *m, const groups *list, mr_
     const uint64_t own = largest_on_stream(list, s);
     const char *whose = m->answer->trace.streams.n > 1 ? " of its stream" : "";
     const char *need = mr_show_bytes(ctx, s->bytes);
-    if (!own)
+    if (m->answer->placement.ideal)
+        mr_sink_print(sink, "  It needs %s, and nothing that is held is free.\n", need);
+    else if (!own)
         mr_sink_print(sink, "  It needs %s in one piece; there was no free piece%s.\n", need,
                       whose);
     else if (own < s->bytes)
@@ -275,32 +278,32 @@ static pinneds find_pinned(mr_ctx *ctx, const mr_moment *m, sum *whole)
     return list;
 }
 
-/* The largest blocks of a segment in use, up to three. */
-static void put_holders(mr_ctx *ctx, const mr_moment *m, const pinned *p, mr_sink *sink)
+static int by_bytes(const void *a, const void *b)
 {
-    enum { SHOWN = 3 };
-    const mr_piece *shown[SHOWN] = {NULL};
-    for (uint32_t i = p->first; i < p->first + p->n; i++) {
-        const mr_piece *piece = &m->left.at[i];
-        if (piece->storage == MR_NONE) continue;
-        for (int k = 0; k < SHOWN; k++) {
-            if (shown[k] && shown[k]->bytes >= piece->bytes) continue;
-            const mr_piece *next = shown[k];
-            shown[k] = piece;
-            piece = next;
-            if (!piece) break;
-        }
-    }
-    for (int k = 0; k < SHOWN && shown[k]; k++)
-        mr_sink_print(sink, "      %12s  %s%s\n", mr_show_bytes(ctx, shown[k]->bytes),
-                      mr_show_maker(ctx, m->makers, shown[k]->storage),
-                      shown[k]->pending ? " (freed, waiting for another stream)" : "");
-    if (p->used.n > SHOWN)
-        mr_sink_print(sink, "      %12s  and %" PRIu32 " more\n", "", p->used.n - SHOWN);
+    const mr_piece *x = *(const mr_piece *const *)a, *y = *(const mr_piece *const *)b;
+    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+/* The largest of these pieces that are in use. */
+static void put_holders(mr_ctx *ctx, const mr_moment *m, uint32_t first, uint32_t n,
+                        uint32_t most, mr_sink *sink)
+{
+    MR_VEC(const mr_piece *) used = {0};
+    for (uint32_t i = first; i < first + n; i++)
+        if (m->left.at[i].storage != MR_NONE) MR_PUSH(ctx, &used, &m->left.at[i]);
+    if (used.n) qsort(used.at, used.n, sizeof *used.at, by_bytes);
+    for (uint32_t k = 0; k < used.n && k < most; k++)
+        mr_sink_print(sink, "      %12s  %s%s\n", mr_show_bytes(ctx, used.at[k]->bytes),
+                      mr_show_maker(ctx, m->makers, used.at[k]->storage),
+                      used.at[k]->pending ? " (freed, waiting for another stream)" : "");
+    if (used.n > most)
+        mr_sink_print(sink, "      %12s  and %" PRIu32 " more\n", "", used.n - most);
 }
 
 static void put_pinned(mr_ctx *ctx, const mr_moment *m, const mr_args *args, mr_sink *sink)
 {
+    enum { SHOWN = 3 };
     sum all = {0}, used = {0}, whole = {0};
     const pinneds list = find_pinned(ctx, m, &whole);
     if (whole.n)
@@ -326,15 +329,34 @@ static void put_pinned(mr_ctx *ctx, const mr_moment *m, const mr_args *args, mr_
                       mr_show_count(ctx, p->unused.n, "piece", "pieces"),
                       mr_show_bytes(ctx, p->used.bytes),
                       mr_show_count(ctx, p->used.n, "block", "blocks"));
-        put_holders(ctx, m, p, sink);
+        put_holders(ctx, m, p->first, p->n, SHOWN, sink);
     }
+    mr_sink_print(sink, "\n");
+}
+
+/* ---- all of it at once ------------------------------------------------------------------- */
+
+/* Memory that was there before anybody asked needs no reason for having been taken. */
+static void put_in_use(mr_ctx *ctx, const mr_moment *m, const mr_args *args, mr_sink *sink)
+{
+    mr_sink_print(sink, "Handed out, the largest\n");
+    put_holders(ctx, m, 0, m->left.n, (uint32_t)args->top, sink);
     mr_sink_print(sink, "\n");
 }
 
 void mr_report_moment(mr_ctx *ctx, const mr_moment *moment, const mr_args *args, mr_sink *sink)
 {
+    if (moment->oom && moment->planned) {
+        mr_sink_print(sink, "The whole step is laid out in one segment, which is taken before "
+                            "anything is served: the\ndevice does not have that much.\n\n");
+        return;
+    }
     put_request(ctx, moment, args, sink);
     put_sums(ctx, moment, sink);
+    if (moment->at_once) {
+        put_in_use(ctx, moment, args, sink);
+        return;
+    }
     put_free(ctx, moment, sink);
     put_pinned(ctx, moment, args, sink);
 }
