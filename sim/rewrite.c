@@ -37,7 +37,7 @@ mr_status mr_rewrite_begin(mr_ctx *ctx, const mr_trace *in, mr_trace *out, mr_re
     MR_TRY(find_births(ctx, in, &r->birth));
     mr_trace_copy(ctx, in, out);
     out->events.n = out->times.n = out->histories.n = out->stand_ins.n = 0;
-    out->shared.n = 0;
+    out->shared.n = out->copies.n = 0;
     out->has &= ~(unsigned)MR_HAS_HISTORY;
     for (uint32_t s = 0; s < out->storages.n; s++) out->storages.at[s].deferred = false;
     MR_RESERVE_N(ctx, &r->dropped, in->tensors.n);

@@ -45,6 +45,7 @@ typedef struct referee {
     uint32_t *stands;      /* by op of `trace`: its stand-in, MR_NONE */
     bool *stood;           /* by stand-in: its op has run */
     value *last;           /* by storage of before: what a stand-in's ops wrote to it last */
+    value *moved;          /* by result of the op at hand */
     uint32_t parts;        /* of how many parts there are */
     uint64_t had, has;     /* samples in a batch before and after, where these differ; else 0 */
     value fresh;           /* next number for something new */
@@ -289,15 +290,18 @@ static void note_use(referee *r, const mr_op *op)
     }
 }
 
+/* Each result is what the input at its place was. */
 static mr_status move(referee *r, uint32_t o)
 {
     const mr_op *op = &r->trace->ops.at[o];
-    if (!op->out.n && op->mutates.n) return MR_OK; /* scaled in place: still the same values */
-    if (op->in.n < 1 || results(op) != 1)
-        return mr_fail(r->ctx, MR_EINVARIANT, "%s moves a value, expected it to write one",
-                       named(r->ctx, r->trace, o));
-    r->holds[storage_of(r->trace, result(op, 0))] =
-        r->holds[storage_of(r->trace, op->in.at[0])];
+    if (!op->in.n || !results(op) || results(op) > op->in.n)
+        return mr_fail(r->ctx, MR_EINVARIANT,
+                       "%s moves %u values and writes %u, expected it to write what it reads",
+                       named(r->ctx, r->trace, o), op->in.n, results(op));
+    for (uint32_t k = results(op); k-- > 0;)
+        r->moved[k] = r->holds[storage_of(r->trace, op->in.at[k])];
+    for (uint32_t k = 0; k < results(op); k++)
+        r->holds[storage_of(r->trace, result(op, k))] = r->moved[k];
     return MR_OK;
 }
 
@@ -477,6 +481,35 @@ static void compare_batches(referee *r)
     r->has = strtoull(has, NULL, 10);
 }
 
+static mr_status begin_copies(referee *r)
+{
+    for (uint32_t i = 0; i < r->trace->copies.n; i++) {
+        const mr_copied pair = r->trace->copies.at[i];
+        const mr_storage *copy = &r->trace->storages.at[pair.copy];
+        if (pair.copy < r->before.trace->storages.n || !copy->before || !copy->after
+            || !r->before.trace->storages.at[pair.of].before)
+            return mr_fail(r->ctx, MR_EINVARIANT,
+                           "storage %u is a copy of storage %u, expected a new one, and both"
+                           " there before and after the step",
+                           pair.copy, pair.of);
+        r->holds[pair.copy] = r->holds[pair.of];
+    }
+    return MR_OK;
+}
+
+static mr_status check_copies(const referee *r)
+{
+    for (uint32_t i = 0; i < r->trace->copies.n; i++) {
+        const mr_copied pair = r->trace->copies.at[i];
+        if (r->holds[pair.copy] == r->holds[pair.of]) continue;
+        return mr_fail(r->ctx, MR_EINVARIANT,
+                       "storage %u begins as a copy of storage %u and ends with %s, expected %s",
+                       pair.copy, pair.of, told(r, r->holds[pair.copy]),
+                       told(r, r->holds[pair.of]));
+    }
+    return MR_OK;
+}
+
 static mr_status begin(referee *r)
 {
     const mr_trace *before = r->before.trace, *after = r->trace;
@@ -500,11 +533,15 @@ static mr_status begin(referee *r)
     r->fresh = r->before.values;
     for (uint32_t s = 0; s < before->storages.n; s++)
         if (before->storages.at[s].before) r->holds[s] = 1 + s;
+    MR_TRY(begin_copies(r));
+    uint32_t most = 0;
     for (uint32_t o = 0; o < after->ops.n; o++) {
+        if (results(&after->ops.at[o]) > most) most = results(&after->ops.at[o]);
         const uint32_t f = counterpart(r, o);
         const uint32_t part = f == MR_NONE ? 0 : (uint32_t)part_of(r, o, f);
         if (part > r->parts) r->parts = part;
     }
+    r->moved = MR_NEW_N(r->ctx, value, most);
     for (uint32_t i = 0; i < after->stand_ins.n; i++) {
         const mr_stand_in *stand = &after->stand_ins.at[i];
         if (stand->op != MR_NONE) r->stands[stand->op] = i;
@@ -547,6 +584,7 @@ mr_status mr_rewrite_check(mr_ctx *ctx, const mr_trace *before, const mr_trace *
     MR_TRY(begin(&r));
     for (; r.event < after->events.n; r.event++) MR_TRY(judge(&r, &after->events.at[r.event]));
     MR_TRY(check_all_is_done(&r));
+    MR_TRY(check_copies(&r));
     MR_TRY(mr_rewrite_check_holders(ctx, before, after));
     return mr_rewrite_check_versions(ctx, after);
 }

@@ -7,7 +7,7 @@
  *     op i itself       is op i of the trace before
  *     again             computes the values of that op again, random ones from their old state
  *     part, origin      does a share of that op: parts read parts of their own number
- *     moves             hands on the value that it reads
+ *     moves             hands on the values that it reads, each to the result of its place
  *     sums              adds a part of a value to the parts before; all of them are the value
  *     a stand-in        gives what it declares, if all that its ops read has been read
  *     none of these     computes something new, which no old op may read
@@ -17,7 +17,7 @@
  * overwritten only after their last reader.  Nothing is read that neither the program nor
  * autograd holds any more, and what autograd has saved is not written to before its gradient.
  * Every op of before still runs, once (or all its parts do), as the same work; or a stand-in
- * says why not.  Buffers are the exception: a statistic is updated whenever an op runs.
+ * says why not.  What begins as a copy of something ends as one.  Buffers are the exception: a statistic is updated whenever an op runs.
  */
 #ifndef MR_REWRITE_CHECK_H
 #define MR_REWRITE_CHECK_H

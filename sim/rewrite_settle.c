@@ -123,5 +123,5 @@ void mr_rewrite_settle(mr_ctx *ctx, mr_trace *trace)
         if (event->kind == MR_DROP) event->id = s->tensor[event->id];
     }
     trace->stand_ins.n = 0;
-    trace->shared.n = 0;
+    trace->shared.n = trace->copies.n = 0;
 }

@@ -94,6 +94,7 @@ void mr_trace_copy(mr_ctx *ctx, const mr_trace *in, mr_trace *out)
     COPY(histories);
     COPY(stand_ins);
     COPY(shared);
+    COPY(copies);
     COPY(remarks);
 }
 

@@ -148,7 +148,7 @@ typedef struct mr_op {
     } saved; /* kept for the backward pass by this op */
     /* What rewrites say of their ops; no file has it, and usually all of it is zero.
      * part, counted from 1: one of the micro-batches or chunks in which op `origin` is done.
-     * moves: what it writes is the value of its first input elsewhere: a copy, a cast.
+     * moves: result k is the value of input k elsewhere, or scaled: a copy, a cast.
      * sums: adds its second input, a value's part, to what its first input holds of the parts
      * before; after the last part that is the whole value. */
     uint32_t part, origin;
@@ -230,6 +230,12 @@ typedef struct mr_shared {
     uint32_t kept, gone; /* storages of the trace before */
 } mr_shared;
 
+/* A new storage that holds before the first event what another one does: in another precision,
+ * say.  After the last event it must hold again what that holds. */
+typedef struct mr_copied {
+    uint32_t copy, of; /* storages: of the new trace, of the trace before */
+} mr_copied;
+
 /* ---- the trace --------------------------------------------------------------------------- */
 
 /* What a recording may or may not contain; strategies say which they need. */
@@ -260,6 +266,7 @@ typedef struct mr_trace {
     MR_VEC(mr_history) histories; /* at most one per device */
     MR_VEC(mr_stand_in) stand_ins; /* of the last rewrite */
     MR_VEC(mr_shared) shared;      /* of the last rewrite */
+    MR_VEC(mr_copied) copies;      /* of the last rewrite */
     MR_VEC(const char *) remarks;  /* of all rewrites: what was refused and why, in sentences */
 } mr_trace;
 

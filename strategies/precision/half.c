@@ -3,30 +3,37 @@
  *
  * As a model that is made with torch.set_default_dtype(torch.bfloat16).  What norms note of
  * their input for the backward pass keeps its 32 bits.  Nothing is cast and no op is added.
+ *
+ * With masters, the optimizer keeps its states in 32 bits and works on a copy of the parameters
+ * in 32 bits, as apex does with opt_level O2 and Megatron with its Float16 optimizer: gradients
+ * are copied to 32 bits, and the new parameters back to 16.  With Adam that makes 2 + 2 bytes
+ * for a parameter and its gradient, and 4 + 4 + 4 for master and states.
  */
 #include "strategy.h"
+
+#include "half_model.h"
 
 #include <string.h>
 
 typedef struct settings {
-    uint64_t dtype;
+    uint64_t dtype, scale;
+    bool masters;
 } settings;
 
 static const mr_param params_table[] = {
     MR_PARAM_CHOICE(settings, dtype, "bfloat16|float16", "bfloat16", "the 16 bits"),
+    MR_PARAM_BOOL(settings, masters, "False",
+                  "the optimizer works on parameters and states in 32 bits"),
+    MR_PARAM_CHOICE(settings, scale, "none|static|dynamic", "none",
+                    "of the loss, with masters; dynamic looks for infinities"),
     {0},
 };
 
-typedef struct writer {
-    const mr_trace *in;
-    mr_trace *out;
-    const char *dtype;
-    bool *low; /* by storage: loses half of its bytes */
-} writer;
-
-static bool is_full(const mr_tensor *t)
+static mr_status validate(mr_ctx *ctx, const void *of)
 {
-    return !strcmp(t->dtype, "float32");
+    const settings *s = of;
+    if (!s->scale || s->masters) return MR_OK;
+    return mr_fail(ctx, MR_EUSAGE, "a scaled loss goes with masters=True");
 }
 
 /* Mean and deviation are kept as they were computed. */
@@ -36,78 +43,64 @@ static bool is_norm(const mr_op *op)
            && (strstr(op->name, "layer_norm") || strstr(op->name, "batch_norm"));
 }
 
-static void choose_storages(writer *w)
+/* Is it the optimizer's: a state, or made by the update? */
+static bool is_of_update(const half_model *h, uint32_t s)
 {
-    for (uint32_t t = 0; t < w->in->tensors.n; t++)
-        w->low[w->in->tensors.at[t].storage] |= is_full(&w->in->tensors.at[t]);
-    for (uint32_t o = 0; o < w->in->ops.n; o++) {
-        const mr_op *op = &w->in->ops.at[o];
+    const mr_storage *home = &h->r.in->storages.at[s];
+    const uint32_t born = h->r.birth[s];
+    if (home->before) return home->role == MR_ROLE_state;
+    return born != MR_NONE && h->r.in->ops.at[born].phase == MR_UPDATE;
+}
+
+static void choose_storages(half_model *h)
+{
+    const mr_trace *in = h->r.in;
+    for (uint32_t t = 0; t < in->tensors.n; t++)
+        h->low[in->tensors.at[t].storage] |= half_is_full(&in->tensors.at[t]);
+    for (uint32_t o = 0; o < in->ops.n; o++) {
+        const mr_op *op = &in->ops.at[o];
         for (uint32_t i = 1; is_norm(op) && i < op->out.n; i++)
-            w->low[w->in->tensors.at[op->out.at[i]].storage] = false;
+            h->low[in->tensors.at[op->out.at[i]].storage] = false;
     }
-}
-
-static uint64_t saved_bytes(const writer *w, mr_ids ids)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = 0; i < ids.n; i++) {
-        const mr_tensor *t = &w->in->tensors.at[ids.at[i]];
-        if (is_full(t) && w->low[t->storage]) sum += 2 * mr_tensor_numbers(t);
-    }
-    return sum;
-}
-
-static uint64_t less(uint64_t bytes, uint64_t by)
-{
-    return by < bytes ? bytes - by : 0;
-}
-
-static void halve(writer *w)
-{
-    for (uint32_t s = 0; s < w->in->storages.n; s++) {
-        if (!w->low[s]) continue;
-        w->out->storages.at[s].bytes /= 2;
-        w->out->storages.at[s].per_sample /= 2;
-    }
-    for (uint32_t t = 0; t < w->in->tensors.n; t++) {
-        mr_tensor *tensor = &w->out->tensors.at[t];
-        if (!w->low[tensor->storage] || !is_full(tensor)) continue;
-        tensor->bytes /= 2;
-        tensor->offset /= 2;
-        tensor->dtype = w->dtype;
-    }
-    for (uint32_t o = 0; o < w->in->ops.n; o++) {
-        mr_op *op = &w->out->ops.at[o];
-        op->read = less(op->read, saved_bytes(w, op->in));
-        op->written = less(op->written, saved_bytes(w, op->out) + saved_bytes(w, op->mutates));
-    }
+    for (uint32_t s = 0; s < in->storages.n && h->masters; s++)
+        if (is_of_update(h, s)) h->low[s] = false;
+    for (uint32_t i = 0; i < h->changed.n; i++)
+        h->low[in->tensors.at[h->changed.at[i]].storage] = false;
 }
 
 static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_trace *out)
 {
     const settings *s = of;
     const char *precision = in->about[MR_ABOUT_precision];
-    writer w = {.in = in, .out = out, .dtype = s->dtype ? "float16" : "bfloat16"};
-    mr_rewrite r;
+    half_model h = {.dtype = s->dtype ? "float16" : "bfloat16",
+                    .masters = s->masters,
+                    .scale = (half_scale)s->scale};
     if (precision && strcmp(precision, "float32") != 0)
         return mr_fail(ctx, MR_EUNSUPPORTED,
                        "'%s' is of precision %s, expected float32 to take half of", in->name,
                        precision);
-    MR_TRY(mr_rewrite_begin(ctx, in, out, &r));
-    for (uint32_t e = 0; e < in->events.n; e++) mr_rewrite_keep(&r, NULL, e);
-    w.low = MR_NEW_N(ctx, bool, in->storages.n);
-    choose_storages(&w);
-    halve(&w);
-    out->about[MR_ABOUT_precision] = w.dtype;
+    MR_TRY(mr_rewrite_begin(ctx, in, out, &h.r));
+    mr_where_init(&h.r, &h.where);
+    h.low = MR_NEW_N(ctx, bool, in->storages.n);
+    h.model = mr_none_of(ctx, in->storages.n);
+    if (s->masters) MR_TRY(half_look(&h));
+    choose_storages(&h);
+    if (s->masters) half_write(&h);
+    else
+        for (uint32_t e = 0; e < in->events.n; e++) mr_rewrite_keep(&h.r, NULL, e);
+    half_sizes(&h);
+    out->about[MR_ABOUT_precision] = h.dtype;
     return MR_OK;
 }
 
 const mr_strategy mr_strategy_half = {
     .name = "half",
-    .summary = "keeps all of the model, gradients and states in 16 bits",
-    .source = "PyTorch's torch.set_default_dtype and Module.to",
+    .summary = "keeps the model and gradients in 16 bits, states too or beside masters in 32",
+    .source = "PyTorch's torch.set_default_dtype and Module.to; apex O2, Megatron's Float16"
+              " optimizer",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES,
+    .validate = validate,
     .rewrite = rewrite,
 };
