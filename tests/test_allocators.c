@@ -245,7 +245,7 @@ TEST(bins_serve_what_fits_and_the_pool_the_rest)
 {
     const char *spec = "rmm_binning:min_size_exponent=10,max_size_exponent=11,upstream=cuda";
     must_place("1+1 2+1025 3+2049 3-", spec, UINT64_MAX,
-               "R0:131072 1>0:0+1024 R1:262144 2>1:0+2048 R2:2304 3>2:0+2304 3- X2");
+               "R0:131072 R1:262144 1>0:0+1024 2>1:0+2048 R2:2064 3>2:0+2064 3- X2");
     must_place("1+1 2+1025 3+2049", "rmm_binning:min_size_exponent=10,max_size_exponent=11",
                UINT64_MAX,
                "R0:34359738368 1>0:0+1024 2>0:131072+2048 3>0:393216+2304");

@@ -1,14 +1,19 @@
 /* rmm_binning -- RMM's binning_memory_resource: small requests get blocks of fixed sizes.
  *
  * The smallest bin that is large enough serves a request, and larger ones go upstream.  A bin
- * asks upstream for 128 blocks at once; each stream has a queue of free ones, takes from its
- * front, puts back at its end, and without any takes from another stream's.
+ * asks upstream for 128 blocks at once, the first ones before it is used; each stream has a
+ * queue of free ones, takes from its front, puts back at its end, and without any takes from
+ * another stream's.
  */
 #include "rmm_lists.h"
 #include "strategy.h"
 
 #define OF_BIN ((uint32_t)1 << 31) /* in a handle: a block of a bin, not a chunk */
-enum { POOL, CUDA, PREALLOCATED = 128 };
+enum { POOL, CUDA };
+enum {
+    PREALLOCATED = 128,
+    CPU_UNIT = 16, /* what passes between two resources is rounded to what a CPU aligns to */
+};
 
 typedef struct settings {
     uint64_t min_size_exponent, max_size_exponent, upstream;
@@ -41,6 +46,7 @@ typedef struct binning {
     rmm_lists pool;
     MR_VEC(fixed) blocks;
     queues bins[64]; /* by exponent */
+    bool begun, broken; /* broken: there was no memory for the first blocks */
 } binning;
 
 /* ---- queues ------------------------------------------------------------------------------ */
@@ -105,18 +111,30 @@ static bool bin_alloc(binning *b, mr_placer *placer, uint32_t bin, uint32_t stre
     return true;
 }
 
+/* Each bin has its first blocks for the default stream, before anything is asked for. */
+static void begin(binning *b, mr_placer *placer)
+{
+    b->begun = true;
+    uint32_t bin = (uint32_t)b->settings.min_size_exponent;
+    while (!b->broken && bin <= b->settings.max_size_exponent)
+        b->broken = !fill(b, placer, bin++, 0);
+}
+
 static bool binning_alloc(void *self, mr_placer *placer, const mr_request *request,
                           mr_block *out)
 {
     binning *b = self;
     *out = (mr_block){.segment = MR_NONE};
     if (!request->bytes) return true;
+    if (!b->begun) begin(b, placer);
+    if (b->broken) return false;
     uint32_t bin = (uint32_t)b->settings.min_size_exponent;
     const uint32_t last = (uint32_t)b->settings.max_size_exponent;
     while (bin <= last && (uint64_t)1 << bin < request->bytes) bin++;
     if (bin <= last) return bin_alloc(b, placer, bin, request->stream, out);
     uint64_t bytes;
-    if (!chunks_round(request->bytes, RMM_UNIT, &bytes)) return false;
+    const uint64_t unit = b->settings.upstream == CUDA ? CPU_UNIT : RMM_UNIT;
+    if (!chunks_round(request->bytes, unit, &bytes)) return false;
     const uint32_t id = upstream(b, placer, bytes, request->stream);
     if (id == MR_NONE) return false;
     *out = chunks_block(&b->pool.chunks, id);
