@@ -162,8 +162,7 @@ static double filled(uint64_t channels)
     return channels ? (double)tiles_in(channels, CHANNELS) * CHANNELS / (double)channels : 1;
 }
 
-/* The filter is the 4-dimensional tensor with the smallest pictures. */
-static const mr_tensor *filter_of(const mr_trace *trace, const mr_op *op)
+const mr_tensor *mr_filter_of(const mr_trace *trace, const mr_op *op)
 {
     const mr_ids lists[] = {op->in, op->out};
     const mr_tensor *filter = NULL;
@@ -180,7 +179,7 @@ static const mr_tensor *filter_of(const mr_trace *trace, const mr_op *op)
  * convolutions, whose kernels have no such tiles. */
 static double share_of_tiles(const mr_trace *trace, const mr_op *op)
 {
-    const mr_tensor *filter = filter_of(trace, op);
+    const mr_tensor *filter = mr_filter_of(trace, op);
     if (!filter || filter->shape[1] < 2) return 1;
     const double out = filled(filter->shape[0]), in = filled(filter->shape[1]);
     if (strstr(op->name, "backward_input")) return in;

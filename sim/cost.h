@@ -40,6 +40,9 @@ typedef struct mr_work {
 /* Bytes are those recorded, else each tensor that is read or written counts once. */
 mr_work mr_work_of(const mr_trace *trace, const mr_op *op);
 
+/* Of a convolution, the 4-dimensional tensor with the smallest pictures; NULL for none. */
+const mr_tensor *mr_filter_of(const mr_trace *trace, const mr_op *op);
+
 uint64_t mr_device_ns(const mr_device *device, const mr_work *work);
 uint64_t mr_host_ns(const mr_device *device, const mr_work *work);
 
