@@ -110,8 +110,8 @@ typedef struct mr_option {
     MR_OPTION("on", 0, CHOICE, on, 0, 0, "model|cuda",                                         \
               "predict (model), or carry it out on a GPU of this machine as well"),            \
     MR_OPTION("compute", 0, CHOICE, compute, 0, 0, "none|touch|full",                          \
-              "on a GPU: run no ops, let each read and write its tensors once (default), let " \
-              "each take its time as well"),                                                   \
+              "on a GPU: run no ops, let each read and write its tensors once (default), or "  \
+              "compute products by cuBLAS and let others that compute take their time"),       \
     MR_OPTION("verify", 0, SWITCH, verify, 0, 0, NULL,                                         \
               "on a GPU: hold every byte that is read against what was written"),              \
     MR_OPTION("limit", 0, SIZE, limit, 1, UINT64_MAX, "SIZE",                                  \

@@ -25,6 +25,12 @@ static const char *error_of(mr_ctx *ctx, uint64_t predicted, uint64_t measured)
     return mr_printf(ctx, "%+.1f%%", error > -0.05 && error < 0.05 ? 0 : error);
 }
 
+static const char *spread(mr_ctx *ctx, const mr_metrics *measured)
+{
+    if (!measured->time) return "-";
+    return mr_printf(ctx, "%.1f%%", 100 * (double)measured->spread / (double)measured->time);
+}
+
 static void add_row(mr_ctx *ctx, const mr_cell *cell, mr_table *table)
 {
     MR_PUSH(ctx, &table->cells, cell->spec->text);
@@ -36,13 +42,37 @@ static void add_row(mr_ctx *ctx, const mr_cell *cell, mr_table *table)
         MR_PUSH(ctx, &table->cells, mr_show_value(ctx, m->unit, measured));
         MR_PUSH(ctx, &table->cells, error_of(ctx, predicted, measured));
     }
+    MR_PUSH(ctx, &table->cells, spread(ctx, &cell->measured));
+}
+
+/* What stood in for the ops, of all cells together. */
+static void put_acts(const mr_comparison *c, mr_sink *sink)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        MR_ACT_LIST(X)
+#undef X
+    };
+    double acts[MR_ACT_N] = {0}, all = 0;
+    const char *separator = "\nof the predicted time: ";
+    for (uint32_t i = 0; i < c->specs * c->scene->cuda_device_count; i++)
+        for (uint32_t a = 0; c->cells[i].was_measured && a < MR_ACT_N; a++) {
+            acts[a] += (double)c->cells[i].measured.acts[a];
+            all += (double)c->cells[i].measured.acts[a];
+        }
+    for (uint32_t a = 0; a < MR_ACT_N; a++) {
+        if (acts[a] <= 0) continue;
+        mr_sink_print(sink, "%s%.1f%% %s", separator, 100 * acts[a] / all, texts[a]);
+        separator = ", ";
+    }
+    if (all > 0) mr_sink_print(sink, "\n");
 }
 
 void mr_report_measured(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_sink *sink)
 {
     static const char *const ops[] = {[MR_COMPUTE_NONE] = "no op run",
                                       [MR_COMPUTE_TOUCH] = "each op's tensors touched",
-                                      [MR_COMPUTE_FULL] = "each op's time taken"};
+                                      [MR_COMPUTE_FULL] = "each op carried out or its time let pass"};
     MR_VEC(const char *) headings = {0};
     mr_table table = {0};
     MR_PUSH(ctx, &headings, "spec");
@@ -51,6 +81,7 @@ void mr_report_measured(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_s
         MR_PUSH(ctx, &headings, "\nmeasured");
         MR_PUSH(ctx, &headings, "\nerror");
     }
+    MR_PUSH(ctx, &headings, "\nspread");
     table.columns = headings.n;
     table.headings = headings.at;
     for (uint32_t i = 0; i < c->specs * c->scene->cuda_device_count; i++)
@@ -60,12 +91,14 @@ void mr_report_measured(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_s
                   c->manner.verify ? " and every byte verified" : "", c->scene->device.name);
     if (markdown) mr_table_markdown(ctx, &table, sink);
     else mr_table_text(ctx, &table, "", sink);
+    put_acts(c, sink);
 }
 
 void mr_report_measured_names(mr_sink *sink)
 {
     for (size_t i = 0; i < MR_COUNT(shown); i++)
         mr_sink_print(sink, ",measured_%s", metric_at(shown[i].offset)->name);
+    mr_sink_print(sink, ",measured_spread");
 }
 
 void mr_report_measured_values(const mr_cell *cell, mr_sink *sink)
@@ -76,6 +109,8 @@ void mr_report_measured_values(const mr_cell *cell, mr_sink *sink)
         mr_sink_print(sink, "%" PRIu64,
                       mr_metric_value(&cell->measured, metric_at(shown[i].offset)));
     }
+    mr_sink_print(sink, ",");
+    if (cell->was_measured) mr_sink_print(sink, "%" PRIu64, cell->measured.spread);
 }
 
 void mr_report_measured_json(const mr_cell *cell, mr_sink *sink)
@@ -87,4 +122,7 @@ void mr_report_measured_json(const mr_cell *cell, mr_sink *sink)
             mr_sink_print(sink, "%" PRIu64, mr_metric_value(&cell->measured, m));
         else mr_sink_print(sink, "null");
     }
+    if (cell->was_measured)
+        mr_sink_print(sink, ", \"measured_spread\": %" PRIu64, cell->measured.spread);
+    else mr_sink_print(sink, ", \"measured_spread\": null");
 }

@@ -4,6 +4,22 @@
 
 #include "placement.h"
 
+/* What a device does in place of an op: name, how a report says it. */
+#define MR_ACT_LIST(X)                                                     \
+    X(product, "matrix products by cuBLAS")                                \
+    X(convolution, "convolutions as equal matrix products by cuBLAS")      \
+    X(touch, "tensors read and written")                                   \
+    X(recorded, "time let pass as recorded")                               \
+    X(modelled, "time let pass as modelled")                               \
+    X(copy, "copies over the host's link")
+
+typedef enum mr_act {
+#define X(name, text) MR_ACT_##name,
+    MR_ACT_LIST(X)
+#undef X
+        MR_ACT_N
+} mr_act;
+
 /* ns since open, and what they went into; all of them only grow. */
 typedef struct mr_times {
     uint64_t now;
@@ -12,6 +28,7 @@ typedef struct mr_times {
     uint64_t starved;   /* no kernel ran, for the host had issued none */
     uint64_t exposed;   /* no kernel ran, for a copy or communication had to come first */
     uint64_t held;      /* most bytes that the device itself said were taken; 0: nobody asked */
+    uint64_t acts[MR_ACT_N]; /* by a device: what its ops are thought to take, by what it did */
 } mr_times;
 
 typedef enum mr_compute {

@@ -85,6 +85,7 @@ static mr_status begin(mr_cuda *c, mr_ctx *ctx)
     MR_TRY(open_context(c, ctx));
     MR_TRY(mr_cuda_lanes_open(c, ctx));
     MR_TRY(mr_cuda_kernels_open(c, ctx));
+    MR_TRY(mr_cuda_products_open(c, ctx));
     MR_TRY(mr_cuda_fill(c, ctx));
     c->began = mr_cuda_clock();
     return MR_OK;
@@ -95,6 +96,8 @@ static mr_status give_back(mr_cuda *c, mr_ctx *ctx)
 {
     if (!c->context) return MR_OK;
     mr_status status = mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work");
+    const mr_status ended = mr_cuda_products_close(c, ctx);
+    if (!status) status = ended;
     const mr_status given = mr_cuda_give_all(c, ctx);
     if (!status) status = given;
     const mr_status closed = mr_cuda_lanes_close(c, ctx);

@@ -3,8 +3,9 @@
 #define MR_BACKEND_CUDA_H
 
 #include "backend.h"
-#include "cuda_driver.h"
+#include "cublas.h"
 #include "kernels.h"
+#include "product.h"
 
 /* ---- memory: segments as the device has them --------------------------------------------- */
 
@@ -21,7 +22,7 @@ typedef struct mr_cuda_segment {
     MR_VEC(mr_cuda_page) pages; /* in the order of offsets */
 } mr_cuda_segment;
 
-/* ---- lanes: streams of the recording, then the two directions of copies ------------------ */
+/* ---- lanes: streams of the recording, then other devices, then the two directions of copies */
 
 enum { MR_CUDA_RING = 64 }; /* ends of ops that one can still wait for exactly */
 
@@ -30,6 +31,7 @@ typedef struct mr_cuda_lane {
     mr_cuda_event *ends[MR_CUDA_RING];
     uint64_t issued; /* ops; the end of op n is ends[n % MR_CUDA_RING] */
     uint64_t *seen;  /* by lane: up to which op of it this one has waited */
+    mr_cublas_handle *cublas; /* works on this stream; NULL where nothing is to be multiplied */
 } mr_cuda_lane;
 
 /* Where a storage lives, and who has used it last. */
@@ -71,6 +73,8 @@ typedef struct mr_cuda {
     mr_cuda_module *module;
     mr_cuda_function *job, *spin, *clock;
     double cycles_per_ns;
+    mr_cublas cublas;
+    mr_cuda_pointer scratch; /* where convolutions are computed */
 
     MR_VEC(mr_cuda_segment) segments; /* by index in the placement */
     uint64_t held, held_peak;         /* bytes, rounded to pages */
@@ -143,6 +147,13 @@ mr_status mr_cuda_exec(void *self, mr_ctx *ctx, uint32_t op);
 /* Puts a span on a job, which is launched when it is full; launches what is left. */
 mr_status mr_cuda_add(mr_cuda *c, mr_ctx *ctx, uint32_t lane, mr_job *job, const mr_span *span);
 mr_status mr_cuda_launch(mr_cuda *c, mr_ctx *ctx, uint32_t lane, mr_job *job);
+
+/* backend_cuda_products.c */
+mr_status mr_cuda_products_open(mr_cuda *c, mr_ctx *ctx);
+mr_status mr_cuda_products_close(mr_cuda *c, mr_ctx *ctx);
+/* Is the op a product that can be computed where its tensors are now? */
+bool mr_cuda_computes(const mr_cuda *c, const mr_op *op, const mr_work *work, mr_product *out);
+mr_status mr_cuda_compute(mr_cuda *c, mr_ctx *ctx, uint32_t lane, const mr_product *p);
 
 extern const unsigned char mr_kernels_image[]; /* of sim/kernels.cu; without nvcc: none */
 extern const unsigned long mr_kernels_image_size;

@@ -12,9 +12,12 @@
 
 uint32_t mr_cuda_lane_of(const mr_cuda *c, const mr_op *op)
 {
-    if (op->engine == MR_ENGINE_to_host) return c->lanes - 2;
-    if (op->engine == MR_ENGINE_from_host) return c->lanes - 1;
-    return op->stream;
+    switch (op->engine) {
+    case MR_ENGINE_compute: return op->stream;
+    case MR_ENGINE_to_host: return c->lanes - 2;
+    case MR_ENGINE_from_host: return c->lanes - 1;
+    default: return c->lanes - 3;
+    }
 }
 
 static bool needs_several(const mr_cuda *c)
@@ -43,7 +46,7 @@ static mr_status open_lane(mr_cuda *c, mr_ctx *ctx, mr_cuda_lane *lane)
 mr_status mr_cuda_lanes_open(mr_cuda *c, mr_ctx *ctx)
 {
     const uint32_t storages = c->trace->storages.n;
-    c->lanes = c->trace->streams.n + 2;
+    c->lanes = c->trace->streams.n + 3;
     c->several = needs_several(c);
     c->lane = MR_NEW_N(ctx, mr_cuda_lane, c->lanes);
     c->home = MR_NEW_N(ctx, mr_cuda_home, storages);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "backend_cuda.h"
-#include "cost.h"
 
 enum { MOST_SITES = 1 << 16, SPIN = 20000000 /* cycles: long against the clock's steps */ };
 
@@ -307,7 +306,55 @@ static uint64_t full_ns(const mr_cuda *c, const mr_op *op, const mr_work *work)
 {
     if (c->manner.compute != MR_COMPUTE_FULL) return 0;
     if (op->ns) return op->ns;
-    return work->flops || op->engine != MR_ENGINE_compute ? mr_device_ns(c->model, work) : 0;
+    return work->flops || work->engine != MR_ENGINE_compute ? mr_device_ns(c->model, work) : 0;
+}
+
+/* What is done in place of an op. */
+typedef struct deed {
+    mr_act act;
+    uint64_t ns; /* let pass */
+    mr_product product;
+} deed;
+
+/* Everything verified, patterns stand where products would write numbers. */
+static deed deed_for(const mr_cuda *c, const mr_op *op, const mr_work *work)
+{
+    deed d = {.act = MR_ACT_touch, .ns = full_ns(c, op, work)};
+    if (is_copy(op)) d.act = MR_ACT_copy;
+    else if (d.ns && !c->manner.verify && mr_cuda_computes(c, op, work, &d.product))
+        d.act = d.product.out == MR_NONE ? MR_ACT_convolution : MR_ACT_product;
+    else if (d.ns) d.act = op->ns ? MR_ACT_recorded : MR_ACT_modelled;
+    return d;
+}
+
+/* An op that does not touch its tensors keeps to the order of those who do. */
+static mr_status wait_for_tensors(run *r)
+{
+    mr_cuda *c = r->c;
+    const mr_ids lists[] = {r->op->in, r->op->out, r->op->mutates};
+    for (size_t l = 0; c->several && l < MR_COUNT(lists); l++)
+        for (uint32_t i = 0; i < lists[l].n; i++) {
+            const uint32_t storage = c->trace->tensors.at[lists[l].at[i]].storage;
+            MR_TRY(l ? mr_cuda_before_write(c, r->ctx, r->lane, storage)
+                     : mr_cuda_before_read(c, r->ctx, r->lane, storage));
+        }
+    for (size_t l = 0; c->several && l < MR_COUNT(lists); l++)
+        for (uint32_t i = 0; i < lists[l].n; i++) {
+            const uint32_t storage = c->trace->tensors.at[lists[l].at[i]].storage;
+            if (l) mr_cuda_writes(c, r->lane, storage);
+            else mr_cuda_reads(c, r->lane, storage);
+        }
+    return MR_OK;
+}
+
+static mr_status act(run *r, const deed *d)
+{
+    if (d->act == MR_ACT_copy) return copy_all(r);
+    if (d->act == MR_ACT_touch || r->c->manner.verify) MR_TRY(touch(r));
+    else MR_TRY(wait_for_tensors(r));
+    if (d->act == MR_ACT_product || d->act == MR_ACT_convolution)
+        return mr_cuda_compute(r->c, r->ctx, r->lane, &d->product);
+    return d->ns ? spin(r, d->ns) : MR_OK;
 }
 
 mr_status mr_cuda_exec(void *self, mr_ctx *ctx, uint32_t o)
@@ -320,9 +367,8 @@ mr_status mr_cuda_exec(void *self, mr_ctx *ctx, uint32_t o)
     if (c->manner.compute == MR_COMPUTE_NONE && !c->manner.verify) return MR_OK;
     if (c->sites.n > MOST_SITES) MR_TRY(mr_cuda_look(c, ctx));
     if (work.idle) return MR_OK;
-    const uint64_t ns = full_ns(c, op, &work);
-    if (is_copy(op)) MR_TRY(copy_all(&r));
-    else if (!ns || c->manner.verify) MR_TRY(touch(&r));
-    if (ns && !is_copy(op)) MR_TRY(spin(&r, ns));
+    const deed d = deed_for(c, op, &work);
+    c->times.acts[d.act] += op->ns ? op->ns : mr_device_ns(c->model, &work);
+    MR_TRY(act(&r, &d));
     return mr_cuda_issued(c, ctx, r.lane);
 }

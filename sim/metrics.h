@@ -16,6 +16,8 @@ typedef struct mr_metrics {
 #include "metrics.def"
 #undef METRIC
     uint32_t peak_at; /* command at which reserved memory first reaches its peak */
+    uint64_t spread;  /* of measured times: the median distance from their median, ns */
+    uint64_t acts[MR_ACT_N]; /* mr_times.acts of all iterations */
 } mr_metrics;
 
 typedef struct mr_metric { /* one line of metrics.def */

@@ -1,6 +1,7 @@
 /* replay -- the loop over commands: a backend carries them out, the sums are taken beside it.
  * */
 #include <stdlib.h>
+#include <string.h>
 
 #include "metrics.h"
 
@@ -119,22 +120,31 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static uint64_t median(uint64_t *of, uint32_t n)
+{
+    if (!n) return 0;
+    qsort(of, n, sizeof *of, by_size);
+    return of[n / 2];
+}
+
 /* A device is never equally fast twice: of what iterations took, the first left out, which
  * fills the caches, the middle one counts. */
-static uint64_t median(uint64_t *taken, uint32_t n)
+static void tell_taken(uint64_t *taken, uint32_t n, mr_metrics *out)
 {
-    const uint32_t first = n > 1;
-    if (!n) return 0;
-    qsort(taken + first, n - first, sizeof *taken, by_size);
-    return taken[first + (n - first) / 2];
+    if (n > 1) taken++, n--;
+    out->time = median(taken, n);
+    for (uint32_t i = 0; i < n; i++)
+        taken[i] = taken[i] > out->time ? taken[i] - out->time : out->time - taken[i];
+    out->spread = median(taken, n);
 }
 
 static void tell_measured(const mr_placement *placement, const mr_device *device,
                           const mr_times *end, uint64_t *taken, uint32_t n, mr_metrics *out)
 {
     out->peak_device = end->held + device->context;
+    memcpy(out->acts, end->acts, sizeof out->acts);
     if (!out->time) return;
-    out->time = median(taken, n);
+    tell_taken(taken, n, out);
     out->throughput = throughput(placement->schedule->trace, out->time);
 }
 

@@ -1,8 +1,9 @@
 /* Compiled where there are headers of a CUDA Toolkit: our declarations are theirs. */
+#include <cublas_v2.h>
 #include <cuda.h>
 #include <stddef.h>
 
-#include "cuda_driver.h"
+#include "cublas.h"
 
 #if CUDA_VERSION < 11010
 #error "expected CUDA 11.1 or later: set MR_CUDA_INCLUDE to an empty folder to go without"
@@ -38,3 +39,11 @@ SAME("no image", (int)MR_CUDA_NO_IMAGE, (int)CUDA_ERROR_NO_BINARY_FOR_GPU);
 SAME("new PTX", (int)MR_CUDA_PTX_TOO_NEW, (int)CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
 SAME("not ready", (int)MR_CUDA_NOT_READY, (int)CUDA_ERROR_SYSTEM_NOT_READY);
 SAME("mismatch", (int)MR_CUDA_MISMATCH, (int)CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
+SAME("single", (int)MR_CUBLAS_FLOAT32, (int)CUDA_R_32F);
+SAME("double", (int)MR_CUBLAS_FLOAT64, (int)CUDA_R_64F);
+SAME("half", (int)MR_CUBLAS_FLOAT16, (int)CUDA_R_16F);
+SAME("bfloat16", (int)MR_CUBLAS_BFLOAT16, (int)CUDA_R_16BF);
+SAME("sums in single", (int)MR_CUBLAS_IN_FP32, (int)CUBLAS_COMPUTE_32F);
+SAME("sums in double", (int)MR_CUBLAS_IN_FP64, (int)CUBLAS_COMPUTE_64F);
+SAME("sums in TF32", (int)MR_CUBLAS_IN_TF32, (int)CUBLAS_COMPUTE_32F_FAST_TF32);
+SAME("any algorithm", (int)MR_CUBLAS_ANY, (int)CUBLAS_GEMM_DEFAULT);
