@@ -5,21 +5,25 @@
 
 #include "csv_reader.h"
 #include "results.h"
+#include "strategies.h"
 
-static const char beginning[] = "trace,file,spec,device,";
-
-bool mr_results_told(mr_ctx *ctx, const char *path)
+bool mr_file_begins(mr_ctx *ctx, const char *path, const char *text)
 {
     mr_source *source;
+    const size_t n = strlen(text);
     const mr_failure before = ctx->failure;
     size_t have;
     if (strcmp(path, "-") == 0 || mr_source_open(ctx, path, &source) != MR_OK)
         return ctx->failure = before, false;
-    const unsigned char *bytes = mr_source_peek(source, sizeof beginning - 1, &have);
-    const bool told =
-        have >= sizeof beginning - 1 && memcmp(bytes, beginning, sizeof beginning - 1) == 0;
+    const unsigned char *bytes = mr_source_peek(source, n, &have);
+    const bool told = have >= n && memcmp(bytes, text, n) == 0;
     mr_source_close(source);
     return told;
+}
+
+bool mr_results_told(mr_ctx *ctx, const char *path)
+{
+    return mr_file_begins(ctx, path, "trace,file,spec,device,");
 }
 
 /* ---- columns and rows -------------------------------------------------------------------- */
@@ -28,13 +32,15 @@ typedef struct reader {
     mr_ctx *ctx;
     mr_results *out;
     mr_csv *csv;
+    const char *device;                  /* the only one asked for; NULL: all */
+    mr_words devices;                    /* that the file has */
     uint32_t result, peak, time, fields; /* columns; how many a row has */
     MR_VEC(mr_result) cells;
     MR_VEC(uint32_t) setup_of;
     MR_VEC(uint32_t) spec_of;
 } reader;
 
-enum { TRACE = 0, SPEC = 2, DEVICE = 3 }; /* as `beginning` says */
+enum { TRACE = 0, SPEC = 2, DEVICE = 3 }; /* as mr_results_told says */
 
 static mr_status read_heading(reader *r)
 {
@@ -81,6 +87,14 @@ static mr_status take_number(reader *r, const mr_csv_row *row, uint32_t field, u
                        text);
 }
 
+static bool is_wanted(reader *r, const char *device)
+{
+    bool known = false;
+    for (uint32_t i = 0; i < r->devices.n; i++) known |= strcmp(r->devices.at[i], device) == 0;
+    if (!known) MR_PUSH(r->ctx, &r->devices, mr_strdup(r->ctx, device));
+    return !r->device || strcmp(r->device, device) == 0;
+}
+
 static mr_status read_row(reader *r, const mr_csv_row *row)
 {
     mr_result cell = {.there = true};
@@ -88,6 +102,7 @@ static mr_status read_row(reader *r, const mr_csv_row *row)
         return mr_csv_fail(r->csv, row->n - 1,
                            "the row ends here, expected as many fields as "
                            "in the heading");
+    if (!is_wanted(r, row->at[DEVICE])) return MR_OK;
     MR_TRY(take_number(r, row, r->peak, &cell.peak));
     MR_TRY(take_number(r, row, r->time, &cell.ns));
     cell.fits = strcmp(row->at[r->result], "fits") == 0;
@@ -96,6 +111,16 @@ static mr_status read_row(reader *r, const mr_csv_row *row)
     MR_PUSH(r->ctx, &r->spec_of, spec_named(r, row->at[SPEC]));
     MR_PUSH(r->ctx, &r->cells, cell);
     return MR_OK;
+}
+
+static mr_status no_cells(reader *r)
+{
+    const char *there = "";
+    if (!r->devices.n) return mr_csv_fail(r->csv, 0, "the file has no cells, expected some");
+    for (uint32_t i = 0; i < r->devices.n; i++)
+        there = mr_printf(r->ctx, "%s%s%s", there, i ? ", " : "", r->devices.at[i]);
+    return mr_fail(r->ctx, MR_EUSAGE, "'%s' has no cells of the device '%s', but of: %s",
+                   r->out->name, r->device, there);
 }
 
 static mr_status read_rows(reader *r)
@@ -107,8 +132,7 @@ static mr_status read_rows(reader *r)
         if (!row->n) break;
         MR_TRY(read_row(r, row));
     }
-    if (r->cells.n) return MR_OK;
-    return mr_csv_fail(r->csv, 0, "the file has no cells, expected some");
+    return r->cells.n ? MR_OK : no_cells(r);
 }
 
 /* ---- what follows ------------------------------------------------------------------------ */
@@ -137,23 +161,6 @@ static void find_front(mr_results *results, uint32_t setup)
     }
 }
 
-static void settle_setups(mr_ctx *ctx, mr_results *results)
-{
-    bool several = false;
-    for (uint32_t i = 0; i < results->setups.n; i++)
-        several |= strcmp(results->setups.at[i].device, results->setups.at[0].device) != 0;
-    for (uint32_t i = 0; i < results->setups.n; i++) {
-        mr_setup *setup = &results->setups.at[i];
-        setup->name =
-            several ? mr_printf(ctx, "%s, %s", setup->trace, setup->device) : setup->trace;
-        setup->first = MR_NONE;
-        for (uint32_t s = results->specs.n; s-- > 0;)
-            if (mr_result_at(results, i, s)->fits && mr_result_at(results, i, s)->peak)
-                setup->first = s;
-        find_front(results, i);
-    }
-}
-
 /* The last part of a spec, behind the slash that stands outside of brackets. */
 static const char *placement_of(const char *spec)
 {
@@ -166,26 +173,91 @@ static const char *placement_of(const char *spec)
     return at;
 }
 
-static void settle_labels(mr_ctx *ctx, mr_results *results)
+static uint32_t find_first(const mr_results *results, uint32_t setup)
 {
-    results->placement = placement_of(results->specs.at[0]);
-    for (uint32_t s = 0; s < results->specs.n; s++)
-        if (strcmp(placement_of(results->specs.at[s]), results->placement) != 0) {
-            results->placement = NULL;
-            results->labels = results->specs;
-            return;
-        }
-    for (uint32_t s = 0; s < results->specs.n; s++) {
+    uint32_t fits = MR_NONE, plain = MR_NONE;
+    for (uint32_t s = results->specs.n; s-- > 0;) {
+        const mr_result *cell = mr_result_at(results, setup, s);
         const char *spec = results->specs.at[s];
-        const size_t n = (size_t)(placement_of(spec) - spec);
-        MR_PUSH(ctx, &results->labels, n ? mr_strndup(ctx, spec, n - 1) : "as recorded");
+        if (!cell->fits || !cell->peak) continue;
+        fits = s;
+        if (placement_of(spec) == spec) plain = s;
+    }
+    return plain == MR_NONE ? fits : plain;
+}
+
+/* What all set-ups have in common is not said in their names. */
+static void settle_setups(mr_ctx *ctx, mr_results *results)
+{
+    bool traces = false, devices = false;
+    for (uint32_t i = 0; i < results->setups.n; i++) {
+        traces |= strcmp(results->setups.at[i].trace, results->setups.at[0].trace) != 0;
+        devices |= strcmp(results->setups.at[i].device, results->setups.at[0].device) != 0;
+    }
+    for (uint32_t i = 0; i < results->setups.n; i++) {
+        mr_setup *setup = &results->setups.at[i];
+        setup->name =
+            !devices  ? setup->trace
+            : !traces ? setup->device
+                      : mr_printf(ctx, "%s, %s", mr_cut(ctx, setup->trace, 24), setup->device);
+        setup->first = find_first(results, i);
+        find_front(results, i);
     }
 }
 
-mr_status mr_results_read(mr_ctx *ctx, const char *path, mr_results *out)
+/* ---- labels ------------------------------------------------------------------------------ */
+
+static const char *first_param(const char *name, size_t n)
+{
+    for (size_t i = 0; mr_strategies[i]; i++) {
+        const mr_strategy *s = mr_strategies[i];
+        if (strlen(s->name) == n && strncmp(s->name, name, n) == 0)
+            return s->params && s->params[0].type != MR_PARAM_TYPE_BOOL ? s->params[0].name
+                                                                        : NULL;
+    }
+    return NULL;
+}
+
+/* "chen:cut=sqrt" -> "chen:sqrt": a value without a name sets the first parameter.  A bare
+ * True would say nothing. */
+static const char *without_first_names(mr_ctx *ctx, const char *spec)
+{
+    char *out = mr_strdup(ctx, spec), *to = out;
+    const char *word = spec;
+    int depth = 0;
+    for (const char *c = spec; *c;) {
+        depth += (*c == '[') - (*c == ']');
+        if (depth == 0 && (*c == '+' || *c == '/')) word = c + 1;
+        const bool args = depth == 0 && *c == ':';
+        const char *param = args ? first_param(word, (size_t)(c - word)) : NULL;
+        *to++ = *c++;
+        const size_t n = param ? strlen(param) : 0;
+        if (n && strncmp(c, param, n) == 0 && c[n] == '=') c += n + 1;
+    }
+    *to = '\0';
+    return out;
+}
+
+static void settle_labels(mr_ctx *ctx, mr_results *results)
+{
+    const char *placement = placement_of(results->specs.at[0]);
+    bool same = true;
+    for (uint32_t s = 0; s < results->specs.n; s++)
+        same &= strcmp(placement_of(results->specs.at[s]), placement) == 0;
+    results->placement = same ? placement : NULL;
+    for (uint32_t s = 0; s < results->specs.n; s++) {
+        const char *spec = results->specs.at[s];
+        const size_t n = results->placement ? (size_t)(placement_of(spec) - spec) : 0;
+        const char *kept = n ? mr_strndup(ctx, spec, n - 1) : spec;
+        MR_PUSH(ctx, &results->labels,
+                results->placement && !n ? "as recorded" : without_first_names(ctx, kept));
+    }
+}
+
+mr_status mr_results_read(mr_ctx *ctx, const char *path, const char *device, mr_results *out)
 {
     mr_source *source;
-    reader r = {.ctx = ctx, .out = out};
+    reader r = {.ctx = ctx, .out = out, .device = device};
     MR_TRY(mr_source_open(ctx, path, &source));
     *out = (mr_results){.name = mr_source_name(source)};
     r.csv = mr_csv_open(ctx, source);

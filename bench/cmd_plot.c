@@ -27,7 +27,7 @@ static mr_status add_panel(mr_ctx *ctx, const char *text, mr_figure *figure)
     MR_TRY(mr_scene_spec(ctx, text, spec));
     const mr_question question = mr_scene_question(figure->scene, spec, figure->cuda_device);
     MR_TRY(mr_scene_evaluate(ctx, &question, answer));
-    MR_PUSH(ctx, &figure->panels, (mr_panel){spec->text, answer});
+    MR_PUSH(ctx, &figure->panels, (mr_panel){.spec = spec->text, .answer = answer});
     return MR_OK;
 }
 
@@ -70,7 +70,7 @@ static mr_status make_figure(mr_ctx *ctx, const mr_args *args, const mr_words *s
 {
     for (uint32_t i = 0; i < specs->n; i++) MR_TRY(add_panel(ctx, specs->at[i], figure));
     figure->colouring = choose_colouring(args, &figure->scene->trace);
-    mr_hues_prepare(figure);
+    mr_hues_prepare(ctx, figure);
     MR_TRY(choose_axis(ctx, args, figure));
     figure->x_end = mr_clock_end(figure);
     return MR_OK;
@@ -89,7 +89,7 @@ static const kind kinds[] = {
     {"peaks", mr_plot_peaks},
 };
 
-static mr_status make_folder(mr_ctx *ctx, const char *path)
+mr_status mr_folder_make(mr_ctx *ctx, const char *path)
 {
     char *part = mr_strdup(ctx, path);
     for (char *c = part + 1;; c++) {
@@ -181,10 +181,9 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     mr_words specs;
     if (!args->output || !*args->output)
         return mr_fail(ctx, MR_EUSAGE, "plot needs a folder for its figures: -o DIR");
-    if (mr_results_told(ctx, args->words.at[0])) {
-        MR_TRY(make_folder(ctx, args->output));
-        return mr_plot_results(ctx, args->words.at[0], args->output);
-    }
+    const char *path = args->words.at[0];
+    if (mr_results_told(ctx, path) || mr_budgets_told(ctx, path))
+        return mr_plot_results(ctx, args);
     MR_TRY(mr_scene_read(ctx, args, &scene));
     mr_scene_repeat(args, &scene);
     MR_TRY(mr_scene_specs(ctx, args, 1, &specs));
@@ -192,7 +191,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     if (specs.n > PANELS_MOST)
         return mr_fail(ctx, MR_EUSAGE, "plot shows up to %d specs at once, found %" PRIu32,
                        PANELS_MOST, specs.n);
-    MR_TRY(make_folder(ctx, args->output));
+    MR_TRY(mr_folder_make(ctx, args->output));
     for (uint32_t i = 0; i < scene.cuda_device_count; i++) {
         mr_ctx own = {.seed = ctx->seed};
         const mr_status status = plot_device(&own, args, &scene, &specs, i);
@@ -209,7 +208,8 @@ static const mr_option options[] = {
     MR_OPTION("x", 'x', CHOICE, axis, 0, 0, "events|time",
               "what runs to the right (default: time where ops were measured)"),
     MR_OPTION("colour", 0, CHOICE, colour, 0, 0, "size|role|stack|stream",
-              "what the colour of a block says (default: its role where known, else its size)"),
+              "what the colour of a block says: stack is who asked for it (default: its role "
+              "where known, else its size)"),
     MR_OPTIONS_REPLAY,
     MR_OPTIONS_READING,
     {0},
@@ -224,8 +224,10 @@ const mr_command mr_command_plot = {
         "Every figure comes as SVG and PNG with the data it shows as CSV beside it; gnuplot\n"
         "draws.  Without SPEC: the allocator as recorded and the same with expandable "
         "segments.\n"
-        "FILE may be the cells that a sweep wrote: then memory against time, bars, and maps "
-        "of\nall combinations.",
+        "FILE may be the cells that a sweep wrote, of all devices or that of --device: then\n"
+        "memory against time, bars, and maps of all combinations.  Or the table of budgets "
+        "that\n"
+        "dtr_grid prints: then the overhead against the budget, with the bound.",
     .options = options,
     .words_min = 1,
     .words_max = UINT32_MAX,

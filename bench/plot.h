@@ -12,6 +12,7 @@
 typedef struct mr_panel { /* one spec */
     const char *spec;
     const mr_answer *answer;
+    const uint8_t *hue_of_maker; /* by storage; NULL unless colours say who asked */
 } mr_panel;
 
 #define MR_SIZE_CLASSES 6
@@ -27,6 +28,7 @@ typedef struct mr_figure {
     double x_end; /* largest x of all panels */
     mr_colouring colouring;
     uint64_t size_class[MR_SIZE_CLASSES]; /* largest block of each */
+    mr_words makers;                      /* who have colours of their own */
     MR_VEC(mr_panel) panels;
 } mr_figure;
 
@@ -65,8 +67,8 @@ uint32_t mr_clock_iteration(const mr_schedule *schedule, uint32_t event);
 uint32_t mr_hue_of_role(mr_role role);
 /* Of the block that a BIND gives away. */
 uint32_t mr_hue_of(const mr_figure *figure, const mr_trace *trace, const mr_cmd *bind);
-/* Chooses the classes of sizes after the largest storage. */
-void mr_hues_prepare(mr_figure *figure);
+/* Chooses the classes of sizes after the largest storage, and who asked for most. */
+void mr_hues_prepare(mr_ctx *ctx, mr_figure *figure);
 
 /* ---- heads ------------------------------------------------------------------------------ */
 
@@ -78,10 +80,17 @@ typedef struct mr_head {
 
 /* Fields are separated by tabs: mr_head_add(&head, "title\t%s", text). */
 void mr_head_add(mr_head *head, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A text of the recording, without what would end its field, cut behind so many letters. */
+const char *mr_head_text(mr_ctx *ctx, const char *text, size_t most);
 void mr_head_write(const mr_head *head, mr_sink *sink);
 void mr_head_add_hues(mr_head *head, const mr_figure *figure); /* the legend of blocks */
 /* Title, recording and device, the x axis, a line per panel. */
 mr_head mr_head_begin(mr_ctx *ctx, const mr_figure *figure, const char *title);
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+/* With all folders on the way to it, where they are missing. */
+mr_status mr_folder_make(mr_ctx *ctx, const char *path);
 
 /* ---- the figures ------------------------------------------------------------------------ */
 

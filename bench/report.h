@@ -55,6 +55,8 @@ typedef struct mr_makers mr_makers; /* an index of who made what */
 mr_makers *mr_makers_new(mr_ctx *ctx, const mr_trace *trace);
 /* Who asked for it, in a few words: a line of the user's program, a tensor's name, an op. */
 const char *mr_show_maker(mr_ctx *ctx, const mr_makers *makers, uint32_t storage);
+/* "blocks.7.mlp" -> "blocks.*.mlp": layers of a stack are told apart by numbers. */
+const char *mr_without_numbers(mr_ctx *ctx, const char *text);
 /* The frames of who asked for it, a line each; nothing when there are none. */
 void mr_write_frames(const mr_trace *trace, uint32_t storage, uint32_t most, const char *indent,
                      mr_sink *sink);

@@ -86,23 +86,6 @@ void mr_list_roles(mr_ctx *ctx, const mr_state *state, mr_extent extent, mr_list
     put_shares(ctx, &list, MR_ROLE_N, false, out);
 }
 
-/* "blocks.7.mlp" -> "blocks.*.mlp": layers of a stack are told apart by numbers. */
-static const char *without_numbers(mr_ctx *ctx, const char *text)
-{
-    char *copy = mr_strdup(ctx, text), *to = copy;
-    for (const char *from = copy; *from;) {
-        const size_t n = strcspn(from, ". ");
-        const bool in_path = from[n] == '.' || (from > copy && from[-1] == '.');
-        const bool number = in_path && n && strspn(from, "0123456789") == n;
-        if (number) *to++ = '*';
-        else memmove(to, from, n), to += n;
-        from += n;
-        if (*from) *to++ = *from++;
-    }
-    *to = '\0';
-    return copy;
-}
-
 void mr_list_makers(mr_ctx *ctx, const mr_state *state, mr_extent extent, mr_list *out)
 {
     static const mr_list_column columns[] = {{"made_by", "made by", MR_LIST_TEXT},
@@ -118,7 +101,7 @@ void mr_list_makers(mr_ctx *ctx, const mr_state *state, mr_extent extent, mr_lis
         const char *who = mr_show_maker(ctx, state->makers, s);
         const bool modules = trace->storages.at[s].stack == MR_NONE;
         MR_PUSH(ctx, &list,
-                (share){modules ? without_numbers(ctx, who) : who, who,
+                (share){modules ? mr_without_numbers(ctx, who) : who, who,
                         (mr_role)trace->storages.at[s].role, trace->storages.at[s].bytes, 1});
     }
     merge(&list);

@@ -24,8 +24,8 @@ void mr_head_write(const mr_head *head, mr_sink *sink)
         mr_sink_print(sink, "# %s\n", head->lines.at[i]);
 }
 
-/* A text of the recording: tabs separate the fields of a head. */
-static const char *plain(mr_ctx *ctx, const char *text, size_t most)
+/* Tabs separate the fields of a head. */
+const char *mr_head_text(mr_ctx *ctx, const char *text, size_t most)
 {
     const size_t n = strlen(text);
     char *copy = mr_strndup(ctx, text, n > most ? most : n);
@@ -51,7 +51,7 @@ static const char *describe_model(mr_ctx *ctx, const mr_trace *trace)
         const char *said = trace->about[fields[i].field];
         if (said && *said)
             text = mr_printf(ctx, "%s%s%s%s", text, *text ? ", " : "", fields[i].before,
-                             plain(ctx, said, 40));
+                             mr_head_text(ctx, said, 40));
     }
     return text;
 }
@@ -59,7 +59,7 @@ static const char *describe_model(mr_ctx *ctx, const mr_trace *trace)
 static const char *describe_scene(mr_ctx *ctx, const mr_figure *figure)
 {
     const mr_scene *scene = figure->scene;
-    const char *text = plain(ctx, scene->trace.name, 60);
+    const char *text = mr_head_text(ctx, scene->trace.name, 60);
     const char *model = describe_model(ctx, &scene->trace);
     if (*model) text = mr_printf(ctx, "%s: %s", text, model);
     if (scene->cuda_device_count > 1)
@@ -108,7 +108,7 @@ mr_head mr_head_begin(mr_ctx *ctx, const mr_figure *figure, const char *title)
     for (uint32_t p = 0; p < figure->panels.n; p++) {
         const mr_panel *panel = &figure->panels.at[p];
         mr_head_add(&head, "panel\t%" PRIu32 "\t%s\t%s", p + 1,
-                    plain(ctx, panel->spec, SPEC_MOST),
+                    mr_head_text(ctx, panel->spec, SPEC_MOST),
                     describe_panel(ctx, figure, panel->answer));
     }
     return head;

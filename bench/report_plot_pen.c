@@ -14,7 +14,8 @@
 #define SCRIPTS(X)                                                                             \
     X(style, "style")                                                                          \
     X(timeline, "timeline") X(address_space, "address-space") X(peaks, "peaks")               \
-    X(trade_off, "trade-off") X(bars, "bars") X(map, "map")
+    X(trade_off, "trade-off") X(bars, "bars") X(map, "map")                                    \
+    X(overhead, "overhead")
 
 #define X(symbol, name)                                                                        \
     extern const unsigned char mr_gp_##symbol[];                                               \

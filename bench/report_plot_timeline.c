@@ -289,7 +289,10 @@ static void add_marks(mr_head *head, const mr_figure *figure, uint32_t p)
     for (uint32_t e = 0; e < schedule->events.n; e++) {
         mark_step(&steps, &plan, clock.x, e);
         mark_phase(&phases, &plan, clock.x, e, &phase);
-        if (e == answer->placement.oom_at) put_mark(&steps, clock.x, "out of memory", true);
+        if (e == answer->placement.oom_at) {
+            put_mark(&steps, clock.x, "out of memory", true);
+            break; /* nothing comes behind it */
+        }
         mr_clock_past(&clock, e + 1);
     }
     write_mark(&steps);

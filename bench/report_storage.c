@@ -124,6 +124,22 @@ const char *mr_show_maker(mr_ctx *ctx, const mr_makers *makers, uint32_t storage
     return s->before ? "there before the recording" : "not recorded";
 }
 
+const char *mr_without_numbers(mr_ctx *ctx, const char *text)
+{
+    char *copy = mr_strdup(ctx, text), *to = copy;
+    for (const char *from = copy; *from;) {
+        const size_t n = strcspn(from, ". ");
+        const bool in_path = from[n] == '.' || (from > copy && from[-1] == '.');
+        const bool number = in_path && n && strspn(from, "0123456789") == n;
+        if (number) *to++ = '*';
+        else memmove(to, from, n), to += n;
+        from += n;
+        if (*from) *to++ = *from++;
+    }
+    *to = '\0';
+    return copy;
+}
+
 static bool has_python(const mr_trace *trace, const mr_stack *stack)
 {
     for (uint32_t i = 0; i < stack->n; i++)

@@ -1,38 +1,67 @@
-# overhead.gp -- time under a budget: every heuristic, the best plan, what no plan can beat.
+# overhead.gp -- time of recomputing under a budget, a panel per step: heuristics, plans, the bound.
 #
-#     gnuplot -c plots/overhead.gp bench/results/dtr.csv overhead.svg
-#
-# One panel for each log of the table that dtr_grid prints; time is in parts of the step without
-# a budget.  A series ends where it does not pass any more.
+# Columns of DATA: panel, plan, budget, overhead; both are percent of the step without a budget.
+# A `stack` of the head is a plan with its colour; "best" is thick, "bound" is dashed.
 DATA = ARG1
 OUT = ARG2
-set datafile separator ","
-set terminal svg size 900, 760 font "sans-serif,13" background rgb "white"
-if (OUT[strlen(OUT) - 3:] eq ".png") set terminal pngcairo size 900, 760 font "sans-serif,10"
+load ARG0[:strlen(ARG0) - strlen("overhead.gp")]."style.gp"
+
+is_best(s) = stack_text[s] eq "best"
+is_bound(s) = stack_text[s] eq "bound"
+do for [s = 1:stacks] {
+    none = legend_add(stack_text[s], hue[stack_hue[s]], is_bound(s) ? DASHES : LINE)
+}
+do for [i = 1:legends] { none = legend_step(i) }
+
+columns = panels == 1 ? 1 : 2
+rows = (panels + columns - 1) / columns
+above = 128
+each = 300
+between = 92
+gap = 64
+below = 104 + 22 * legend_rows + 18 * caption_rows
+high = above + rows * each + (rows - 1) * between + below
+legend_y = high - 12 - 18 * caption_rows - 22 * legend_rows
+across = (wide - 96 - 24 - (columns - 1) * gap) / columns
+row_of(p) = (p - 1) / columns
+column_of(p) = (p - 1) % columns
+left_of(p) = 96 + column_of(p) * (across + gap)
+top_of(p) = above + row_of(p) * (each + between)
+
+eval canvas(high)
 set output OUT
+set datafile missing NaN
+set xrange [102:0]
+set yrange [0:1.08 * y_high]
+set xtics 20
+set ytics step_of(1.08 * y_high, 5)
+set format x "%.0f %%"
+at_plan(s, c) = column("panel") == p && column("plan") == s ? column(c) : NaN
 
-logs = system("awk -F, 'NR > 1 && !seen[$1]++ { print $1 }' ".DATA)
-plans = "DTR DTREqClass DTRLocal MSPS LRU LargestStorage best bound"
-titles = "DTR DTR-eq local MSPS LRU size best bound"
-array hue[8] = ["#0072b2", "#56b4e9", "#e69f00", "#009e73", "#999999", "#cc79a7", "#d55e00", "#000000"]
-array thick[8] = [1.3, 1.3, 1.3, 1.3, 1.3, 1.3, 2.6, 1.6]
-array dash[8] = [1, 1, 1, 1, 1, 1, 1, 2]
-
-rows = (words(logs) + 1) / 2
-set multiplot layout rows, 2 title "Time under a budget, in parts of the step without one"
-set xrange [1.03:0.07]
-set yrange [0.98:2.02]
-set xlabel "memory, in parts of the peak without a budget"
-set ylabel "time"
-set grid linecolor rgb "#dddddd"
-set key top left samplen 2
-spent(log, plan) = strcol(1) eq log && strcol(2) eq plan && strcol(5) eq "pass" \
-                      ? ($6 - 1) / ($6 - 1 - $7) : NaN
-do for [l = 1:words(logs)] {
-    if (l > 1) { unset key }
-    set title word(logs, l)
-    plot for [p = 1:8] DATA using 3:(spent(word(logs, l), word(plans, p))) skip 1 \
-             with linespoints title word(titles, p) linecolor rgb hue[p] \
-             linewidth thick[p] dashtype dash[p] pointtype 7 pointsize 0.4
+set multiplot
+do for [p = 1:panels] {
+    unset label
+    set lmargin at screen px(left_of(p))
+    set rmargin at screen px(left_of(p) + across)
+    set tmargin at screen py(top_of(p))
+    set bmargin at screen py(top_of(p) + each)
+    set label 1 panel_text[p] at screen px(left_of(p)), screen py(top_of(p) - 34) \
+        font fitting(panel_text[p], across + 10) textcolor rgb ink
+    set label 2 panel_note[p] at screen px(left_of(p)), screen py(top_of(p) - 14) font ",12" \
+        textcolor rgb dim
+    set format y (column_of(p) == 0 ? "%.0f %%" : "")
+    set xlabel (p + columns > panels ? "budget, of the peak without one" : "") textcolor rgb ink
+    if (column_of(p) == 0) {
+        set label 3 "overhead" center rotate by 90 textcolor rgb ink \
+            at screen px(18), screen py(top_of(p) + each / 2)
+    }
+    if (p == panels) {
+        eval heading
+        eval legend
+    }
+    plot for [s = 1:stacks] DATA using (at_plan(s, "budget")):(at_plan(s, "overhead")) \
+             with linespoints linecolor rgb hue[stack_hue[s]] \
+             linewidth (is_best(s) ? 2.6 : is_bound(s) ? 1.8 : 1.2) \
+             dashtype is_bound(s) + 1 pointtype 7 pointsize (is_bound(s) ? 0.01 : 0.4)
 }
 unset multiplot

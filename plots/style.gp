@@ -13,6 +13,11 @@ array stack_column[64]
 array stack_text[64]
 array stack_hue[64]
 array hue_text[64]
+array key_text[64]
+array name_text[512]
+array name_more[512]
+array column_text[512]
+array technique_text[64]
 array hue_index[64]
 array mark_panel[2048]
 array mark_x[2048]
@@ -31,6 +36,10 @@ y_high = 1.0
 limit = 0.0
 limit_text = ""
 panels = 0
+keys = 0
+names = 0
+setups = 0
+techniques = 0
 stacks = 0
 hues = 0
 marks = 0
@@ -42,6 +51,10 @@ see_panel(n) = (panels = panels + 1, panel_text[panels] = strcol(3), \
                 panel_note[panels] = strcol(4), n)
 see_stack(n) = (stacks = stacks + 1, stack_column[stacks] = int(column(2)), \
                 stack_text[stacks] = strcol(3), stack_hue[stacks] = int(column(4)), n)
+see_key(n) = (keys = keys + 1, key_text[keys] = strcol(2)."  ".strcol(3), n)
+see_name(n) = (names = names + 1, name_text[names] = strcol(3), name_more[names] = strcol(4), n)
+see_column(n) = (setups = setups + 1, column_text[setups] = strcol(3), n)
+see_technique(n) = (techniques = techniques + 1, technique_text[techniques] = strcol(3), n)
 see_hue(n) = (hues = hues + 1, hue_index[hues] = int(column(2)), hue_text[hues] = strcol(3), n)
 see_mark(n) = (marks = marks + 1, mark_panel[marks] = int(column(2)), \
                mark_x[marks] = column(3), mark_text[marks] = strcol(4), \
@@ -58,6 +71,10 @@ see(key) = key eq "# head" ? (head_lines = int(column(2)), 0) \
          : key eq "# panel" ? see_panel(0) \
          : key eq "# stack" ? see_stack(0) \
          : key eq "# hue" ? see_hue(0) \
+         : key eq "# key" ? see_key(0) \
+         : key eq "# name" ? see_name(0) \
+         : key eq "# column" ? see_column(0) \
+         : key eq "# technique" ? see_technique(0) \
          : key eq "# mark" ? see_mark(0) : 0
 
 set datafile separator "\t"
@@ -132,10 +149,19 @@ heading = "set label 1001 title_text at screen px(20), screen py(26) " \
 # kinds of letters are near enough.
 letter_width(c) = strstrt("fijlrtI.,:;()' ", c) ? 5.4 : strstrt("mwMW", c) ? 12.5 : 9.2
 text_width(text) = strlen(text) ? (sum [i = 1:strlen(text)] letter_width(text[i:i])) : 0
-smaller(text, room) = text_width(text) < 0.8 * room ? ",14" \
-                    : text_width(text) < 0.93 * room ? ",12" : ",10"
+smaller(text, room) = text_width(text) < 0.9 * room ? ",14" \
+                    : text_width(text) < 1.04 * room ? ",12" : ",10"
 fitting(text, room) = text_width(text) < 0.88 * room ? ",15" \
                     : text_width(text) < 1.08 * room ? ",12" : ",10"
+
+# Names of rows stand to their left: how wide they are, and in what letters.
+longer(a, b) = a > b ? a : b
+widest(none) = names ? (sum [i = 1:names] 0 * (name_widest = longer(name_widest, \
+    longer(text_width(name_text[i]), text_width(name_more[i]))))) : 0
+name_widest = 0.0
+name_font(most) = 0.97 * name_widest > most ? ",10" : ",12"
+name_room(most) = 0.97 * name_widest > most ? most : 0.97 * name_widest
+folded_names(none) = names ? (sum [i = 1:names] name_more[i] eq "-" ? 0 : 1) : 0
 
 # ---- the legend ---------------------------------------------------------------------------
 # It stands below the data: swatches and lines with their texts, in as many rows as they need.
@@ -154,7 +180,7 @@ legends = 0
 legend_add(text, colour, look) = (legends = legends + 1, legend_text[legends] = text, \
                                   legend_colour[legends] = colour, legend_look[legends] = look)
 
-legend_width(i) = 62 + text_width(legend_text[i])
+legend_width(i) = 62 + 1.08 * text_width(legend_text[i])
 
 legend_rows = 1
 legend_x = 20.0
@@ -167,8 +193,12 @@ legend = 'legend_x = 20.0; do for [i = 1:legends] {' \
     . 'if (legend_look[i] == BOX) { set object 1000 + i rectangle' \
     . '    from screen px(legend_x), screen py(legend_y + 7)' \
     . '    to screen px(legend_x + 24), screen py(legend_y - 7)' \
-    . '    fillcolor rgb legend_colour[i] fillstyle solid noborder }' \
-    . 'else { set arrow 1000 + i from screen px(legend_x), screen py(legend_y)' \
+    . '    fillcolor rgb legend_colour[i] fillstyle solid noborder };' \
+    . 'if (legend_look[i] == DASHES) { set arrow 1000 + i from screen px(legend_x),' \
+    . '    screen py(legend_y) to screen px(legend_x + 28), screen py(legend_y) nohead' \
+    . '    linecolor rgb legend_colour[i] linewidth 2 dashtype (5, 4) };' \
+    . 'if (legend_look[i] == LINE || legend_look[i] == DOTS) {' \
+    . '    set arrow 1000 + i from screen px(legend_x), screen py(legend_y)' \
     . '    to screen px(legend_x + 28), screen py(legend_y) nohead' \
     . '    linecolor rgb legend_colour[i] linewidth 2 dashtype look_dash[legend_look[i]] };' \
     . 'set label 1010 + i legend_text[i] at screen px(legend_x + 34), screen py(legend_y)' \

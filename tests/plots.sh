@@ -121,6 +121,37 @@ cp "$mlp" "$odd"
     || fail "a file with an odd name failed"
 [ ! -e "$work/pwned" ] || fail "a name was executed"
 
+# Overheads under budgets: bench/dtr_grid.c prints them.
+budgets=$root/bench/results/dtr.csv
+"$memreuse" plot "$budgets" -o "$work/budgets" > "$work/said" || fail "plot of budgets failed"
+for end in csv svg png; do
+    [ -s "$work/budgets/overhead.$end" ] || fail "overhead.$end is missing"
+    grep -qx "$work/budgets/overhead.$end" "$work/said" || fail "overhead.$end is not printed"
+done
+gnuplot -c "$root/plots/overhead.gp" "$work/budgets/overhead.csv" "$work/again.svg" \
+    2> "$work/messages" || fail "plots/overhead.gp fails alone"
+[ ! -s "$work/messages" ] || fail "plots/overhead.gp complains: $(cat "$work/messages")"
+cmp -s "$work/budgets/overhead.svg" "$work/again.svg" || fail "overhead.gp draws another figure"
+passes=$(awk -F, 'NR > 1 && $5 == "pass"' "$budgets" | wc -l)
+points=$(grep -vc -e '^#' -e '^panel' "$work/budgets/overhead.csv")
+[ "$passes" -eq "$points" ] || fail "$passes runs pass, $points are drawn"
+awk -F, '/^# stack/ { split($0, f, "\t"); name[f[2]] = f[3]; next }
+    /^#/ || $1 == "panel" { next }
+    { if (name[$2] == "bound") low[$1, $3] = $4; else seen[$1, $3, $2] = $4 }
+    END { for (k in seen) { split(k, f, SUBSEP)
+        if (seen[k] < low[f[1], f[2]] - 1e-6) { print k; exit 1 } } }' \
+    "$work/budgets/overhead.csv" || fail "a plan is below the bound"
+for plan in $(awk -F, 'NR > 1 { print $2 }' "$budgets" | sort -u); do
+    grep -qF ">$plan<" "$work/budgets/overhead.svg" || fail "the legend lacks $plan"
+done
+
+# Who asked for memory has colours and names; nothing is all of one colour.
+"$memreuse" plot "$root/traces/models/bert-base-mlm-b32-s128.csv.gz" pytorch -n 1 --colour stack \
+    -o "$work/stack" > /dev/null || fail "plot --colour stack failed"
+hues=$(awk -F, '$1 == "block" || $1 == "part" { print $7 }' "$work/stack/address-space.csv" | sort -u | wc -l)
+[ "$hues" -ge 5 ] || fail "--colour stack has $hues colours"
+grep -q '^# hue.*aten::' "$work/stack/address-space.csv" || fail "--colour stack names nobody"
+
 # expect CODE TEXT COMMAND... -- exit code and a part of what it says.
 expect() {
     code=$1
@@ -147,6 +178,9 @@ said=$(env PATH="$work/bin:$PATH" TMPDIR="$work/tmp" "$memreuse" plot "$mlp" -o 
 [ -z "$(ls "$work/tmp")" ] || fail "an interrupted plot leaves scripts"
 expect 2 "plot needs a folder" "$memreuse" plot "$mlp"
 expect 1 "is a file, expected a folder" "$memreuse" plot "$mlp" -o "$mlp"
+printf 'log,heuristic,ratio,budget_bytes,result,clock_ns,remat_ns,peak_bytes\na,b,1,2\n' > "$work/bad.csv"
+expect 1 "bad.csv:2:7: the row ends here, expected 8 fields" "$memreuse" plot "$work/bad.csv" -o "$work/x"
+expect 2 "names no devices" "$memreuse" plot "$budgets" --device h100 -o "$work/x"
 expect 2 "expected one of size|role|stack|stream" "$memreuse" plot "$mlp" --colour red -o "$work/x"
 
 [ $failures -eq 0 ] || { echo "$failures checks failed"; exit 1; }

@@ -108,23 +108,82 @@ for junk in '' 'a,b' '"' "$(printf 'x\001y')"; do
 done
 
 # Cells are drawn: every figure exists as data, SVG and PNG, and gnuplot has nothing to complain of.
-if command -v gnuplot >/dev/null; then
-    "$memreuse" plot one.csv -o pictures >said || fail "plot of cells failed"
+# drawn CELLS FOLDER OPTION...
+drawn()
+{
+    cells=$1
+    folder=$2
+    shift 2
+    "$memreuse" plot "$cells" -o "$folder" "$@" >said || fail "plot of $cells failed"
     for name in trade-off bars combinations slowdown; do
         for end in csv svg png; do
-            [ -s "pictures/$name.$end" ] || fail "$name.$end is missing"
-            grep -qx "pictures/$name.$end" said || fail "$name.$end is not in what plot prints"
+            [ -s "$folder/$name.$end" ] || fail "$name.$end is missing"
+            grep -qx "$folder/$name.$end" said || fail "$name.$end is not in what plot prints"
         done
         script=$name
         case $name in combinations | slowdown) script=map ;; esac
-        gnuplot -c "$root/plots/$script.gp" "pictures/$name.csv" again.svg 2>messages \
+        gnuplot -c "$root/plots/$script.gp" "$folder/$name.csv" again.svg 2>messages \
             || fail "plots/$script.gp fails alone"
         [ ! -s messages ] || fail "plots/$script.gp complains: $(cat messages)"
-        cmp -s "pictures/$name.svg" again.svg || fail "plots/$script.gp alone draws another $name.svg"
+        cmp -s "$folder/$name.svg" again.svg || fail "plots/$script.gp alone draws another $name.svg"
     done
+}
+
+# refused TEXT ARGUMENT... -- plot says so and draws nothing.
+refused()
+{
+    text=$1
+    shift
+    rm -rf nothing
+    "$memreuse" plot "$@" -o nothing >said 2>&1
+    code=$?
+    [ $code -eq 2 ] || fail "plot $*: exit $code, expected 2"
+    grep -qF -e "$text" said || fail "plot $*: says '$(cat said)', expected '$text'"
+    [ ! -e nothing ] || fail "plot $*: has drawn"
+}
+
+if command -v gnuplot >/dev/null; then
+    drawn one.csv pictures
     # Of mlp, both ways to accumulate are on the front: less memory, more time; in-place is not.
     awk -F, '$1 == 1 && $4 == 1 && $2 <= 100 { exit 1 }' pictures/trade-off.csv \
         || fail "the front has a cell that is no slower than the first"
+
+    # Two devices, specs that differ behind a comma, one not computed, one that is refused.
+    {
+        echo "trace mlp $root/traces/tiny/mlp.csv"
+        echo "trace streams $root/traces/tiny/streams.csv"
+        echo "device a100-40 h100"
+        echo "spec late accumulate:2/pytorch"
+        echo "cells mlp streams : late pytorch"
+        echo "cells mlp : accumulate:k=2,set_to_none=False/pytorch"
+    } >devices.txt
+    "$memreuse" sweep devices.txt -o devices.csv >said || fail "a sweep of two devices failed"
+    drawn devices.csv devices
+    for text in 'mlp, a100-40' 'mlp, h100' 'streams, h100' 'accumulate:2,set_to_none=False'; do
+        for name in bars combinations slowdown; do
+            grep -qF -e "$text" "devices/$name.svg" || fail "$name.svg does not say '$text'"
+        done
+    done
+    grep -qF '100 % is the step as recorded.' devices/trade-off.svg \
+        || fail "the step as it is is not what others are held against"
+    grep -q '^absent,' devices/combinations.csv || fail "no cell is told as not computed"
+    grep -q '^refused,' devices/combinations.csv || fail "no cell is told as refused"
+
+    # A device selects; what is no question of results is refused, not left out in silence.
+    drawn devices.csv h100 --device h100
+    grep -q a100 h100/bars.svg && fail "a device that was not asked for is shown"
+    grep -q 'specs, h100' h100/bars.svg || fail "the device is not named"
+    refused "has no cells of the device 'h200', but of: a100-40, h100" devices.csv --device h200
+    refused "--capacity is for recordings" devices.csv --capacity 2GiB
+    refused "--iterations is for recordings" devices.csv -n 2
+    refused "--colour is for recordings" devices.csv --colour size
+    refused "expected no spec, found 'native'" devices.csv native
+
+    # All results that ship can be drawn.
+    for results in "$root"/bench/results/*.csv; do
+        head -n 1 "$results" | grep -q '^trace,file,spec,device,' || continue
+        drawn "$results" "shipped-$(basename "$results" .csv)"
+    done
 fi
 
 [ $failures -eq 0 ] || { echo "$failures checks failed"; exit 1; }
