@@ -67,10 +67,14 @@ static bool parse_number(const char *text, uint64_t *out)
 static mr_status set_number(reader *r, const mr_option *o, const char *text)
 {
     uint64_t value;
-    const bool size = o->type == MR_OPTION_SIZE;
+    const bool size = o->type != MR_OPTION_NUMBER;
     if (!(size ? mr_parse_size(text, &value) : parse_number(text, &value)))
         return mr_fail(r->ctx, MR_EUSAGE, "--%s is '%s', expected %s", o->name, text,
                        size ? "a size such as 512MiB or 24GiB" : "a whole number");
+    if (o->type == MR_OPTION_MEMORY && value < MR_MIB && !strpbrk(text, "bB"))
+        return mr_fail(r->ctx, MR_EUSAGE,
+                       "--%s is '%s', which is %" PRIu64 " bytes, expected a unit, as in %sGiB",
+                       o->name, text, value, text);
     if (value < o->low)
         return mr_fail(r->ctx, MR_EUSAGE, "--%s is %s, expected at least %" PRIu64, o->name,
                        text, o->low);
@@ -103,6 +107,7 @@ static mr_status set(reader *r, const mr_option *o, const char *text)
     case MR_OPTION_TEXT: *(const char **)field = text; break;
     case MR_OPTION_TEXTS: MR_PUSH(r->ctx, (mr_words *)field, text); break;
     case MR_OPTION_NUMBER:
+    case MR_OPTION_MEMORY:
     case MR_OPTION_SIZE: return set_number(r, o, text);
     case MR_OPTION_CHOICE: return set_choice(r, o, text);
     }
@@ -159,7 +164,7 @@ mr_status mr_args_parse(mr_ctx *ctx, const mr_command *command, int argc, char *
                      .tf32 = "conv",
                      .format = "table",
                      .on = "model",
-                     .compute = "touch",
+                     .gpu = MR_NONE,
                      .jobs = processors(),
                      .ends = "exclusive",
                      .top = 10,

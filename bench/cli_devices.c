@@ -1,5 +1,6 @@
 /* devices -- GPUs as numbers: the rows of devices.csv, which is built into the program. */
 #include <csv.h>
+#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 #include <strings.h>
@@ -105,6 +106,60 @@ mr_status mr_devices(mr_ctx *ctx, const mr_device **out, uint32_t *n)
     return t.status;
 }
 
+/* ---- by name ----------------------------------------------------------------------------- */
+
+/* Letters and digits alone, small: how PyTorch, nvidia-smi and people write a name differs in
+ * the rest. */
+static const char *plain(mr_ctx *ctx, const char *text)
+{
+    char *out = mr_strdup(ctx, text), *to = out;
+    for (; *text; text++)
+        if (isalnum((unsigned char)*text)) *to++ = (char)tolower((unsigned char)*text);
+    *to = '\0';
+    return out;
+}
+
+/* Is it a part of that other device, as MIG makes them? */
+static bool is_part_of(const mr_device *part, const mr_device *whole)
+{
+    const size_t n = strlen(whole->name);
+    return part != whole && strncmp(part->name, whole->name, n) == 0 && part->name[n] == '-';
+}
+
+typedef MR_VEC(const mr_device *) found_devices;
+
+/* Those whose name or description has the word; parts of one that has it are left out. */
+static found_devices find_similar(mr_ctx *ctx, const mr_device *devices, uint32_t n,
+                                  const char *name)
+{
+    enum { TELLING = 3 }; /* letters that may say which device is meant */
+    found_devices all = {0}, out = {0};
+    const char *word = plain(ctx, name);
+    for (uint32_t i = 0; i < n && strlen(word) >= TELLING; i++)
+        if (strstr(plain(ctx, devices[i].name), word)
+            || strstr(plain(ctx, devices[i].description), word))
+            MR_PUSH(ctx, &all, &devices[i]);
+    for (uint32_t i = 0; i < all.n; i++) {
+        bool part = false;
+        for (uint32_t k = 0; k < all.n; k++) part |= is_part_of(all.at[i], all.at[k]);
+        if (!part) MR_PUSH(ctx, &out, all.at[i]);
+    }
+    return out;
+}
+
+static mr_status unknown(mr_ctx *ctx, const char *name, const found_devices *similar,
+                         const char *near)
+{
+    enum { SHOWN = 4 };
+    const char *all = "";
+    if (!similar->n && near) all = mr_printf(ctx, "'%s'", near);
+    for (uint32_t i = 0; i < similar->n && i < SHOWN; i++)
+        all = mr_printf(ctx, "%s%s'%s'", all, i ? " or " : "", similar->at[i]->name);
+    if (!*all || similar->n > SHOWN)
+        return mr_fail(ctx, MR_EUSAGE, "unknown device '%s' (see memreuse list devices)", name);
+    return mr_fail(ctx, MR_EUSAGE, "unknown device '%s' (did you mean %s?)", name, all);
+}
+
 mr_status mr_device_find(mr_ctx *ctx, const char *name, mr_device *out)
 {
     const mr_device *devices;
@@ -117,8 +172,9 @@ mr_status mr_device_find(mr_ctx *ctx, const char *name, mr_device *out)
         *out = devices[i];
         return MR_OK;
     }
-    const char *near = mr_nearest(name, names.at, names.n);
-    return mr_fail(ctx, MR_EUSAGE, "unknown device '%s' (%s%s%s)", name,
-                   near ? "did you mean '" : "see memreuse list devices", near ? near : "",
-                   near ? "'?" : "");
+    const found_devices similar = find_similar(ctx, devices, n, name);
+    if (similar.n != 1)
+        return unknown(ctx, name, &similar, mr_nearest(name, names.at, names.n));
+    *out = *similar.at[0];
+    return MR_OK;
 }

@@ -3,21 +3,30 @@
 
 #include "compare.h"
 
+uint32_t mr_gpu_of(const mr_args *args)
+{
+    return args->gpu == MR_NONE ? 0 : (uint32_t)args->gpu;
+}
+
 mr_status mr_measure_options(mr_ctx *ctx, const mr_args *args, mr_comparison *out)
 {
-    const bool touch = strcmp(args->compute, "touch") == 0;
-    const bool none = strcmp(args->compute, "none") == 0;
+    const char *compute = args->compute ? args->compute : "touch";
+    const bool touch = strcmp(compute, "touch") == 0, none = strcmp(compute, "none") == 0;
     const bool cuda = strcmp(args->on, "cuda") == 0;
-    if (!cuda && (args->verify || args->limit))
-        return mr_fail(ctx, MR_EUSAGE, "--%s is for devices: say --on cuda as well",
-                       args->verify ? "verify" : "limit");
+    const char *idle = args->verify            ? "verify"
+                       : args->limit           ? "limit"
+                       : args->compute         ? "compute"
+                       : args->gpu != MR_NONE ? "gpu"
+                                               : NULL;
+    if (!cuda && idle)
+        return mr_fail(ctx, MR_EUSAGE, "--%s is for devices: say --on cuda as well", idle);
     out->backend = cuda ? &mr_backend_cuda : NULL;
     out->manner = (mr_manner){.compute = none    ? MR_COMPUTE_NONE
                                          : touch ? MR_COMPUTE_TOUCH
                                                  : MR_COMPUTE_FULL,
                               .verify = args->verify,
                               .limit = args->limit,
-                              .gpu = (uint32_t)args->gpu,
+                              .gpu = mr_gpu_of(args),
                               .stop = mr_signal_waits};
     return MR_OK;
 }

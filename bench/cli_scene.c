@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "commands.h"
 #include "format.h"
@@ -153,11 +154,21 @@ mr_status mr_scene_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer 
     return status;
 }
 
+mr_status mr_output_check(mr_ctx *ctx, const char *input, const char *output)
+{
+    struct stat in, out;
+    if (!output || stat(input, &in) < 0 || stat(output, &out) < 0) return MR_OK;
+    if (in.st_dev != out.st_dev || in.st_ino != out.st_ino) return MR_OK;
+    return mr_fail(ctx, MR_EUSAGE,
+                   "--output is '%s', which is the file that is read, expected another", output);
+}
+
 mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out)
 {
     *out = (mr_scene){.iterations = args->iterations ? (uint32_t)args->iterations : 1,
                       .is_part = args->from || args->to,
                       .as_recorded = args->as_recorded};
+    MR_TRY(mr_output_check(ctx, args->words.at[0], args->output));
     MR_TRY(choose_device(ctx, args, out));
     MR_TRY(read_recording(ctx, args, &out->trace));
     MR_TRY(cut(ctx, args, &out->trace));

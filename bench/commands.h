@@ -24,10 +24,10 @@ typedef struct mr_args {
     bool fit, as_recorded;
     const char *tf32;         /* conv, all, off */
     const char *on;           /* model, cuda */
-    const char *compute;      /* none, touch, full: what ops do on a device */
+    const char *compute;      /* none, touch, full: what ops do on a device; NULL: not given */
     bool verify;              /* the bytes that a device reads */
     uint64_t limit;           /* bytes of a device that are left; 0: all */
-    uint64_t gpu;             /* number of the machine's device */
+    uint64_t gpu;             /* number of the machine's device; MR_NONE: not given, the first */
     const char *format;       /* table, csv, json, md */
     const char *output;       /* file or folder; NULL: standard output */
     uint64_t jobs;            /* threads */
@@ -48,6 +48,7 @@ typedef enum mr_option_type {
     MR_OPTION_TEXTS,  /* mr_words, may be repeated */
     MR_OPTION_NUMBER, /* uint64_t */
     MR_OPTION_SIZE,   /* uint64_t bytes; written 512, 2MiB, 24GiB */
+    MR_OPTION_MEMORY, /* the same of a device: what is small has a unit, as it may lack one */
     MR_OPTION_CHOICE, /* const char *, one of the words in `argument` "a|b|c" */
 } mr_option_type;
 
@@ -86,7 +87,7 @@ typedef struct mr_option {
               "GPU to predict for: its memory, context and costs (memreuse list devices)")
 
 #define MR_OPTION_CAPACITY                                                                     \
-    MR_OPTION("capacity", 'c', SIZE, capacity, 1, UINT64_MAX, "SIZE",                          \
+    MR_OPTION("capacity", 'c', MEMORY, capacity, 1, UINT64_MAX, "SIZE",                          \
               "memory the process can have beside its CUDA context, such as 22GiB")
 
 /* What is replayed, and on what. */
@@ -114,7 +115,7 @@ typedef struct mr_option {
               "compute products by cuBLAS and let others that compute take their time"),       \
     MR_OPTION("verify", 0, SWITCH, verify, 0, 0, NULL,                                         \
               "on a GPU: hold every byte that is read against what was written"),              \
-    MR_OPTION("limit", 0, SIZE, limit, 1, UINT64_MAX, "SIZE",                                  \
+    MR_OPTION("limit", 0, MEMORY, limit, 1, UINT64_MAX, "SIZE",                                  \
               "on a GPU: leave so much of its memory, as if it were a smaller one"),           \
     MR_OPTION("gpu", 0, NUMBER, gpu, 0, 1023, "N", "which GPU of this machine (default 0)")
 
@@ -159,8 +160,10 @@ void mr_args_help(mr_ctx *ctx, const mr_command *command); /* to standard output
 
 /* Rows of devices.csv, which is built into the program; ends with a row whose name is NULL. */
 mr_status mr_devices(mr_ctx *ctx, const mr_device **out, uint32_t *n);
-/* MR_EUSAGE with the nearest name. */
+/* By its name, or by a part of name or description that only one has, in any case and with any
+ * marks: "A100-SXM4-80GB".  MR_EUSAGE with the nearest names. */
 mr_status mr_device_find(mr_ctx *ctx, const char *name, mr_device *out);
+uint32_t mr_gpu_of(const mr_args *args); /* of this machine: the one asked for, or the first */
 mr_tf32 mr_tf32_named(const char *word); /* conv, all, off */
 
 /* ---- what a command line asks to be replayed --------------------------------------------- */
@@ -211,6 +214,9 @@ const char *mr_scene_recorded_spec(mr_ctx *ctx, const mr_trace *trace);
 const char *mr_scene_pytorch_spec(mr_ctx *ctx, const mr_trace *trace, const char *option);
 /* The question for a spec on one device of the recording. */
 mr_question mr_scene_question(const mr_scene *scene, const mr_spec *spec, uint32_t cuda_device);
+
+/* MR_EUSAGE where the file to write is the one to read. */
+mr_status mr_output_check(mr_ctx *ctx, const char *input, const char *output);
 
 /* Between these two Ctrl-C waits, so that no file stays half-written. */
 void mr_signals_hold(void);

@@ -1,6 +1,11 @@
 /* failure -- what went wrong, where, and the words it is about underlined. */
 #include "report.h"
 
+static bool is_control(char c)
+{
+    return (c >= 0 && c < ' ') || c == 127;
+}
+
 void mr_report_failure(FILE *stream, const mr_failure *failure)
 {
     if (!failure->width) {
@@ -8,8 +13,9 @@ void mr_report_failure(FILE *stream, const mr_failure *failure)
                 failure->text);
         return;
     }
-    fprintf(stream, "memreuse: %s\n  %s\n  %*s^", failure->text, failure->where,
-            (int)failure->column, "");
+    fprintf(stream, "memreuse: %s\n  ", failure->text);
+    for (const char *c = failure->where; *c; c++) putc(is_control(*c) ? '?' : *c, stream);
+    fprintf(stream, "\n  %*s^", (int)failure->column, "");
     for (unsigned i = 1; i < failure->width; i++) putc('~', stream);
     putc('\n', stream);
 }

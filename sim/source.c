@@ -240,6 +240,18 @@ static mr_status start_decoder(mr_source *source)
     return MR_OK;
 }
 
+/* Text from some editors begins with a mark that says how it is encoded. */
+static mr_status pass_mark(mr_source *source)
+{
+    size_t have;
+    const unsigned char *head = mr_source_peek(source, 3, &have);
+    if (have >= 2 && (!memcmp(head, "\xff\xfe", 2) || !memcmp(head, "\xfe\xff", 2)))
+        return mr_fail_at(source->ctx, MR_EINPUT, source->name,
+                          "the file is text in UTF-16, expected UTF-8");
+    if (have >= 3 && !memcmp(head, "\xef\xbb\xbf", 3)) mr_source_take(source, 3);
+    return MR_OK;
+}
+
 /* Tells the packing, with the first bytes in `in`, and makes the window. */
 static mr_status begin(mr_source *source)
 {
@@ -260,6 +272,7 @@ static mr_status begin(mr_source *source)
         MR_TRY(start_decoder(source));
     }
     size_t have;
+    MR_TRY(pass_mark(source));
     mr_source_peek(source, 1, &have);
     MR_TRY(mr_source_status(source));
     if (!have)

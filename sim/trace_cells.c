@@ -227,9 +227,20 @@ static mr_status read_value(mr_cells *cells, mr_column column, uint32_t field, c
     return MR_OK;
 }
 
+/* A number where one may stand without a name. */
+static bool is_negative(const mr_row_info *info, uint32_t field, const char *text)
+{
+    return field > info->fixed && field <= info->fixed + info->bare && text[0] == '-'
+           && text[1] >= '0' && text[1] <= '9';
+}
+
 static mr_status unknown_column(mr_cells *cells, const mr_row_info *info, uint32_t field)
 {
     const char *all = "";
+    if (is_negative(info, field, cells->row->at[field]))
+        return mr_csv_fail(cells->csv, field, "%s is '%.60s', which is negative, expected a "
+                                              "whole number from 0 on",
+                           mr_columns[info->columns[field - 1]].name, cells->row->at[field]);
     for (uint32_t c = info->fixed; c < info->n; c++) {
         const mr_column_info *column = &mr_columns[info->columns[c]];
         all = mr_printf(cells->ctx, "%s%s%s%s", all, *all ? ", " : "", column->name,

@@ -71,19 +71,31 @@ static mr_status check_stacks(mr_ctx *ctx, const mr_trace *t)
     return MR_OK;
 }
 
+#define ADDRESSES ((uint64_t)1 << 47) /* bytes that a process has addresses for */
+#define SUM_MOST ((uint64_t)1 << 62)
+#define NS_MOST ((uint64_t)1 << 43) /* two hours and a half, for up to a million iterations */
+
 /* Sums of all bytes, or of all durations, are taken everywhere and must not overflow. */
-static mr_status add_up(mr_ctx *ctx, uint64_t *sum, uint64_t value, const char *what,
-                        uint32_t i)
+static mr_status add_up(mr_ctx *ctx, uint64_t *sum, uint64_t value, uint64_t limit,
+                        const char *unit, const char *what, uint32_t i)
 {
-    const uint64_t limit = (uint64_t)1 << 62;
     if (value <= limit - *sum) {
         *sum += value;
         return MR_OK;
     }
     return mr_fail(ctx, MR_EINPUT,
-                   "%s %u has %" PRIu64 ", with which all together exceed %" PRIu64
+                   "%s %u has %" PRIu64 " %s, with which all together exceed %" PRIu64
                    ", expected less",
-                   what, i, value, limit);
+                   what, i, value, unit, limit);
+}
+
+static mr_status check_size(mr_ctx *ctx, uint64_t bytes, const char *what, uint32_t i)
+{
+    if (bytes <= ADDRESSES) return MR_OK;
+    return mr_fail(ctx, MR_EINPUT,
+                   "%s %u has %" PRIu64 " bytes, expected at most %" PRIu64
+                   " (128 TiB), as no device has more",
+                   what, i, bytes, ADDRESSES);
 }
 
 static mr_status check_storages(mr_ctx *ctx, const mr_trace *t)
@@ -91,7 +103,8 @@ static mr_status check_storages(mr_ctx *ctx, const mr_trace *t)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < t->storages.n; i++) {
         const mr_storage *s = &t->storages.at[i];
-        MR_TRY(add_up(ctx, &bytes, s->bytes, "storage", i));
+        MR_TRY(check_size(ctx, s->bytes, "storage", i));
+        MR_TRY(add_up(ctx, &bytes, s->bytes, SUM_MOST, "bytes", "storage", i));
         MR_TRY(in_range(ctx, s->stream, t->streams.n, "stream", "storage", i));
         MR_TRY(in_range(ctx, s->pool, t->pools.n, "pool", "storage", i));
         MR_TRY(in_range(ctx, s->role, MR_ROLE_N, "role", "storage", i));
@@ -131,10 +144,14 @@ static mr_status check_ids(mr_ctx *ctx, const mr_trace *t, const mr_ids *ids, ui
 
 static mr_status check_ops(mr_ctx *ctx, const mr_trace *t)
 {
-    uint64_t ns = 0;
+    uint64_t ns = 0, flops = 0, moved = 0;
     for (uint32_t o = 0; o < t->ops.n; o++) {
         const mr_op *op = &t->ops.at[o];
-        MR_TRY(add_up(ctx, &ns, op->ns, "op", o));
+        MR_TRY(add_up(ctx, &ns, op->ns, NS_MOST, "ns", "op", o));
+        MR_TRY(add_up(ctx, &flops, op->flops, SUM_MOST, "flops", "op", o));
+        MR_TRY(add_up(ctx, &moved, op->read, SUM_MOST, "bytes read", "op", o));
+        MR_TRY(add_up(ctx, &moved, op->written, SUM_MOST, "bytes written", "op", o));
+        MR_TRY(check_size(ctx, op->workspace, "the workspace of op", o));
         MR_TRY(check_ids(ctx, t, &op->in, o));
         MR_TRY(check_ids(ctx, t, &op->out, o));
         MR_TRY(check_ids(ctx, t, &op->mutates, o));

@@ -100,7 +100,7 @@ TEST(indices_must_lead_somewhere)
     REFUSED(allocations, t.storages.at[1].stack = 0, "storage 1 refers to stack 0");
     REFUSED(allocations, t.storages.at[1].role = 99, "storage 1 refers to role 99");
     REFUSED(allocations, t.storages.at[0].refused = true, "storage 0 was refused and is live");
-    REFUSED(allocations, t.storages.at[0].bytes = UINT64_MAX, "all together exceed");
+    REFUSED(allocations, t.storages.at[0].bytes = ((uint64_t)1 << 47) + 1, "no device has");
     REFUSED(allocations, t.tensors.at[1].storage = 2, "tensor 1 refers to storage 2");
     REFUSED(allocations, MR_PUSH(&ctx, &t.stacks, (mr_stack){one(&ctx, 0).at, 1}),
             "stack 0 refers to frame 0");
@@ -108,7 +108,11 @@ TEST(indices_must_lead_somewhere)
     REFUSED(operators, t.ops.at[0].again = 0, "op 0 recomputes itself");
     REFUSED(operators, t.ops.at[0].again = 1, "op 0 refers to op 1");
     REFUSED(operators, t.ops.at[0].stream = 1, "op 0 refers to stream 1");
-    REFUSED(operators, t.ops.at[0].ns = UINT64_MAX, "op 0 has 18446744073709551615");
+    REFUSED(operators, t.ops.at[0].ns = UINT64_MAX, "op 0 has 18446744073709551615 ns");
+    REFUSED(operators, t.ops.at[0].flops = UINT64_MAX, "18446744073709551615 flops, with which");
+    REFUSED(operators, t.ops.at[0].read = UINT64_MAX, "bytes read, with which all together");
+    REFUSED(operators, t.ops.at[0].written = (uint64_t)1 << 63, "bytes written, with which");
+    REFUSED(operators, t.ops.at[0].workspace = UINT64_MAX, "the workspace of op 0 has");
     REFUSED(operators, t.events.at[0].id = 1, "event 0 refers to op 1");
     REFUSED(operators, t.events.at[1].id = 2, "event 1 refers to tensor 2");
     REFUSED(operators, t.events.at[1].kind = MR_MARK, "event 1 refers to mark 1");
