@@ -22,6 +22,11 @@ static mr_status find_births(mr_ctx *ctx, const mr_trace *in, const uint32_t **o
                            " the other",
                            o, in->name);
         ran[o] = true;
+        if (in->ops.at[o].engine == MR_ENGINE_all_gather && in->ops.at[o].phase == MR_FORWARD)
+            return mr_fail(ctx, MR_EUNSUPPORTED,
+                           "'%s' has gathered parameters of several devices, expected fsdp to"
+                           " come last of all rewrites",
+                           in->name);
         const mr_ids made = in->ops.at[o].out;
         for (uint32_t i = 0; i < made.n; i++) {
             const uint32_t s = in->tensors.at[made.at[i]].storage;

@@ -503,7 +503,8 @@ static mr_status check_copies(const referee *r)
         const mr_copied pair = r->trace->copies.at[i];
         if (r->holds[pair.copy] == r->holds[pair.of]) continue;
         return mr_fail(r->ctx, MR_EINVARIANT,
-                       "storage %u begins as a copy of storage %u and ends with %s, expected %s",
+                       "storage %u begins as a copy of storage %u and ends with %s,"
+                       " expected %s",
                        pair.copy, pair.of, told(r, r->holds[pair.copy]),
                        told(r, r->holds[pair.of]));
     }

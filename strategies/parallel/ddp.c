@@ -3,16 +3,18 @@
  * Gradients go through flat buckets, filled as they get ready in the backward pass; a full
  * bucket is summed over all devices on a stream of its own, while the backward pass goes on.
  * The first bucket is small, so that it starts early.  ZeRO divides what every device would
- * hold: optimizer state (1), and gradients too (2).
+ * hold: optimizer state (1), gradients too (2), and parameters (3).
  */
 #include "strategy.h"
 
 #include "replica.h"
+#include "shards.h"
 
 static const mr_param params_table[] = {
     MR_PARAM_INT(replica_choice, ranks, "8", 1, 1048576, "number of devices"),
-    MR_PARAM_INT(replica_choice, zero, "0", 0, 2,
-                 "stage of ZeRO: 1 divides optimizer state, 2 gradients as well"),
+    MR_PARAM_INT(replica_choice, zero, "0", 0, 3,
+                 "stage of ZeRO: 1 divides optimizer state, 2 gradients as well, 3 parameters"
+                 " too, as fsdp does"),
     MR_PARAM_BOOL(replica_choice, view, "False",
                   "gradient_as_bucket_view: gradients are a part of their bucket"),
     MR_PARAM_SIZE(replica_choice, bucket, "25MiB", 1, 1e15, "when a bucket is full"),
@@ -22,7 +24,11 @@ static const mr_param params_table[] = {
 
 static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr_trace *out)
 {
-    return replica_rewrite(ctx, in, params, out);
+    const replica_choice *choice = params;
+    const shards_choice all = {
+        .ranks = choice->ranks, .module = "", .prefetch = 1, .limit_all_gathers = true};
+    if (choice->zero == 3) return shards_rewrite(ctx, in, &all, out);
+    return replica_rewrite(ctx, in, choice, out);
 }
 
 const mr_strategy mr_strategy_ddp = {

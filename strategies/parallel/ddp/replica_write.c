@@ -2,6 +2,8 @@
  */
 #include "replica.h"
 
+#include "sharded_update.h"
+
 #include <string.h>
 
 typedef struct writer {
@@ -9,11 +11,11 @@ typedef struct writer {
     replica_buckets buckets;
     mr_rewrite r;
     mr_where where;
+    sharded_update update;
     uint32_t stream;  /* of collectives */
     uint32_t *flat;   /* by bucket: tensor of all of it */
     uint32_t *shard;  /* by bucket: tensor of the part that this device keeps; MR_NONE */
     uint32_t *slot;   /* by gradient: tensor of its place in the bucket, or in the shard */
-    bool *sliced;     /* by storage: only a part of it is here */
     uint32_t updates; /* event of the first op of the update, MR_NONE */
     uint32_t last;    /* event of the last one */
 } writer;
@@ -21,11 +23,6 @@ typedef struct writer {
 static const mr_tensor *tensor_at(const writer *w, uint32_t t)
 {
     return &w->r.in->tensors.at[t];
-}
-
-static uint64_t part_of(const writer *w, uint64_t bytes)
-{
-    return w->choice->zero ? (bytes + w->choice->ranks - 1) / w->choice->ranks : bytes;
 }
 
 /* ---- new things
@@ -69,12 +66,16 @@ static void make_buckets(writer *w)
     for (uint32_t i = 0; i < w->buckets.all.n; i++) {
         const replica_bucket *b = &w->buckets.all.at[i];
         w->flat[i] = flat_tensor(w, b, b->bytes, !two);
-        w->shard[i] = two ? flat_tensor(w, b, part_of(w, b->bytes), true) : MR_NONE;
+        const uint64_t part = sharded_part(&w->update, b->bytes);
+        w->shard[i] = two ? flat_tensor(w, b, part, true) : MR_NONE;
         const uint32_t home = w->r.out->tensors.at[w->flat[i]].storage;
         for (uint32_t g = b->first; g < b->first + b->n; g++) {
             const replica_gradient *one = &w->buckets.gradients.at[g];
             w->slot[g] =
                 tensor_on(w, one->tensor, home, one->offset, tensor_at(w, one->tensor)->bytes);
+            if (w->choice->view || w->choice->zero)
+                w->update.gradient[tensor_at(w, one->tensor)->storage] =
+                    two ? w->shard[i] : w->slot[g];
         }
     }
 }
@@ -118,7 +119,7 @@ static void reduce(writer *w, uint32_t bucket, const mr_op *as)
     op.ranks = (uint32_t)w->choice->ranks;
     op.in = mr_ids_of(w->r.ctx, 1, &w->flat[bucket]);
     op.mutates = mr_ids_of(w->r.ctx, 1, two ? &w->shard[bucket] : &w->flat[bucket]);
-    if (two) op.written = part_of(w, op.read);
+    if (two) op.written = sharded_part(&w->update, op.read);
     mr_rewrite_new_op(&w->r, &op);
 }
 
@@ -146,55 +147,6 @@ static bool reads_gradients(const writer *w, const mr_op *op)
     return false;
 }
 
-/* Where the update finds a tensor: gradients in buckets or shards, the rest where it was. */
-static uint32_t place(writer *w, uint32_t t)
-{
-    const uint32_t g = w->buckets.of[tensor_at(w, t)->storage];
-    if (g == MR_NONE || (!w->choice->view && !w->choice->zero)) return t;
-    if (w->choice->zero < 2) return w->slot[g];
-    const uint32_t bucket = w->buckets.gradients.at[g].bucket;
-    return w->shard[bucket];
-}
-
-static mr_ids places(writer *w, mr_ids ids)
-{
-    mr_ids out = mr_ids_of(w->r.ctx, ids.n, ids.at);
-    for (uint32_t i = 0; i < out.n; i++) out.at[i] = place(w, out.at[i]);
-    return out;
-}
-
-/* What the op gives, and as what the input knows it.  A bucket holds many gradients, of which
- * only ops know that read them there. */
-static void tell(mr_ids made, mr_ids known, mr_stand_in *stand)
-{
-    for (uint32_t i = 0; i < made.n; i++) {
-        if (made.at[i] != known.at[i]) continue;
-        stand->gives.at[stand->gives.n++] = made.at[i];
-        stand->holds.at[stand->holds.n++] = known.at[i];
-    }
-}
-
-static void update(writer *w, uint32_t o)
-{
-    const mr_op *whole = &w->r.in->ops.at[o];
-    mr_op op = *whole;
-    op.in = places(w, whole->in);
-    op.out = places(w, whole->out);
-    op.mutates = places(w, whole->mutates);
-    op.read = part_of(w, whole->read);
-    op.written = part_of(w, whole->written);
-    op.flops = part_of(w, whole->flops);
-    op.ns = part_of(w, whole->ns);
-    const uint32_t added = mr_rewrite_new_op(&w->r, &op);
-    const uint32_t n = whole->out.n + whole->mutates.n;
-    mr_stand_in stand = {.op = added, .ops = mr_ids_of(w->r.ctx, 1, &o)};
-    stand.gives.at = MR_NEW_N(w->r.ctx, uint32_t, n);
-    stand.holds.at = MR_NEW_N(w->r.ctx, uint32_t, n);
-    tell(op.out, whole->out, &stand);
-    tell(op.mutates, whole->mutates, &stand);
-    MR_PUSH(w->r.ctx, &w->r.out->stand_ins, stand);
-}
-
 /* Each device has brought its part of all parameters up to date. */
 static void gather(writer *w)
 {
@@ -217,35 +169,13 @@ static void gather(writer *w)
     op.stream = w->stream;
     op.engine = MR_ENGINE_all_gather;
     op.ranks = (uint32_t)w->choice->ranks;
-    op.read = part_of(w, bytes);
+    op.read = sharded_part(&w->update, bytes);
     op.in = op.mutates = mr_ids_of(w->r.ctx, all.n, all.at);
     mr_rewrite_new_op(&w->r, &op);
 }
 
 /* ---- what a device holds
  * --------------------------------------------------------------------- */
-
-static void slice(writer *w)
-{
-    const mr_trace *in = w->r.in;
-    for (uint32_t s = 0; s < in->storages.n; s++) {
-        const mr_storage *home = &in->storages.at[s];
-        const uint32_t born = w->r.birth[s];
-        w->sliced[s] = home->before ? home->role == MR_ROLE_state
-                                    : born != MR_NONE && in->ops.at[born].phase == MR_UPDATE
-                                          && w->buckets.of[s] == MR_NONE;
-        if (!w->sliced[s] || home->bytes <= 8) continue;
-        w->r.out->storages.at[s].bytes = part_of(w, home->bytes);
-    }
-    for (uint32_t t = 0; t < in->tensors.n; t++) {
-        mr_tensor *tensor = &w->r.out->tensors.at[t];
-        const mr_storage *home = &w->r.out->storages.at[tensor->storage];
-        if (!w->sliced[tensor->storage]) continue;
-        if (tensor->offset > home->bytes) tensor->offset = 0;
-        if (tensor->bytes > home->bytes - tensor->offset)
-            tensor->bytes = home->bytes - tensor->offset;
-    }
-}
 
 /* Gradients of the step before lie in the buckets, where they are not their own. */
 static bool is_old_gradient(const writer *w, uint32_t storage)
@@ -260,7 +190,7 @@ static void run(writer *w, uint32_t o, uint32_t event)
     const mr_op *op = &w->r.in->ops.at[o];
     if (event == w->updates && !w->choice->view && !w->choice->zero) copy_back(w, op);
     if (op->phase == MR_UPDATE && (w->choice->zero || reads_gradients(w, op))) {
-        update(w, o);
+        sharded_run(&w->update, o);
     } else {
         mr_rewrite_run(&w->r, &w->where, o);
     }
@@ -283,7 +213,7 @@ mr_status replica_rewrite(mr_ctx *ctx, const mr_trace *in, const replica_choice 
     mr_where_init(&w->r, &w->where);
     MR_PUSH(ctx, &out->streams, out->streams.at[out->streams.n - 1] + 1);
     w->stream = out->streams.n - 1;
-    w->sliced = MR_NEW_N(ctx, bool, in->storages.n);
+    sharded_begin(&w->update, &w->r, choice->zero ? choice->ranks : 1);
     w->updates = w->last = MR_NONE;
     for (uint32_t e = 0; e < in->events.n; e++) {
         const mr_event event = in->events.at[e];
@@ -292,7 +222,7 @@ mr_status replica_rewrite(mr_ctx *ctx, const mr_trace *in, const replica_choice 
         w->last = e;
     }
     make_buckets(w);
-    if (choice->zero) slice(w);
+    if (choice->zero) sharded_slice(&w->update, false);
     for (uint32_t s = 0; s < in->storages.n; s++)
         if (is_old_gradient(w, s))
             out->storages.at[s].before = out->storages.at[s].after = false;

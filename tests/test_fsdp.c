@@ -1,0 +1,269 @@
+/* fsdp: what a device holds and sends by ZeRO's formulas, what is gathered at a time, who is
+ * refused, and what the referee sees.
+ */
+#include "rewritten.h"
+
+#define BERT "models/bert-base-mlm-b32-s128.csv.gz"
+#define GPT2 "models/gpt2-small-b8-s1024.csv.gz"
+
+typedef struct sums {
+    uint64_t peak, held;     /* held: parameters, gradients and states that live on */
+    uint64_t states;         /* of that, states */
+    uint64_t parameters;     /* of that, parameters */
+    uint64_t whole, buffers; /* most of gathered parameters, of what was received, at a time */
+    uint64_t sent[MR_ENGINE_N];
+    uint32_t gathers, tensors;
+    uint64_t exposed; /* ns in which computing waits */
+} sums;
+
+static void look_at_storages(const mr_trace *t, sums *s)
+{
+    for (uint32_t i = 0; i < t->storages.n; i++) {
+        const mr_storage *home = &t->storages.at[i];
+        if (!home->after) continue;
+        if (home->role == MR_ROLE_state) s->states += home->bytes;
+        if (home->role == MR_ROLE_parameter) s->parameters += home->bytes, s->tensors++;
+        if (home->role == MR_ROLE_state || home->role == MR_ROLE_parameter
+            || home->role == MR_ROLE_gradient)
+            s->held += home->bytes;
+    }
+}
+
+static void look_at_ops(const mr_trace *t, sums *s)
+{
+    for (uint32_t o = 0; o < t->ops.n; o++) {
+        const mr_op *op = &t->ops.at[o];
+        s->gathers += op->engine == MR_ENGINE_all_gather;
+        s->sent[op->engine] += op->read > op->written ? op->read : op->written;
+    }
+}
+
+static void look_at_lives(const mr_schedule *schedule, sums *s)
+{
+    const mr_trace *t = schedule->trace;
+    uint64_t whole = 0, buffers = 0;
+    for (uint32_t e = 0; e < schedule->events.n; e++) {
+        const mr_event event = schedule->events.at[e];
+        if (event.kind != MR_ALLOC && event.kind != MR_FREE) continue;
+        const mr_storage *home = &t->storages.at[event.id];
+        const uint64_t sign = event.kind == MR_ALLOC ? 1 : UINT64_MAX;
+        if (home->role == MR_ROLE_parameter) whole += sign * home->bytes;
+        if (home->role == MR_ROLE_temporary && home->stream) buffers += sign * home->bytes;
+        if (whole > s->whole) s->whole = whole;
+        if (buffers > s->buffers) s->buffers = buffers;
+    }
+}
+
+/* A device that computes for long and has a fast interconnect. */
+static mr_status timed(mr_ctx *ctx, const mr_trace *trace, const char *text, mr_answer *answer)
+{
+    static const mr_device device = {.name = "test", .memory = 1024 * MR_GIB, .granularity = 1,
+                                     .fp32 = (uint64_t)20e12, .bandwidth = (uint64_t)1e12,
+                                     .interconnect = (uint64_t)50e9};
+    mr_spec *spec = MR_NEW(ctx, mr_spec);
+    MR_TRY(mr_spec_parse(ctx, mr_strategies, mr_printf(ctx, "%s/bound", text), spec));
+    const mr_question question = {.trace = trace, .spec = spec, .device = &device,
+                                  .capacity = UINT64_MAX, .iterations = 1};
+    return mr_evaluate(ctx, &question, answer);
+}
+
+static sums predicted(const char *file, const char *spec)
+{
+    mr_ctx ctx = {0};
+    mr_trace in;
+    mr_answer answer;
+    uint32_t at;
+    sums s = {0};
+    if (recording(&ctx, file, &in) || timed(&ctx, &in, spec, &answer)) {
+        TEST_FAIL("%s: %s", spec, ctx.failure.text);
+    } else {
+        s.peak = mr_schedule_peak(&answer.schedule, &at);
+        look_at_storages(&answer.trace, &s);
+        look_at_ops(&answer.trace, &s);
+        look_at_lives(&answer.schedule, &s);
+        s.exposed = answer.metrics.exposed;
+    }
+    mr_ctx_clear(&ctx);
+    return s;
+}
+
+/* Every tensor rounds up by less than a rank, and what counts steps is not divided. */
+static void near(const char *what, uint64_t x, double y, uint32_t tensors)
+{
+    const double slack = 8.0 * tensors + 1024;
+    if ((double)x < y || (double)x > y + slack)
+        TEST_FAIL("%s: %" PRIu64 ", expected %.0f and at most %.0f more", what, x, y, slack);
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+/* Adam in mixed precision: 16 bytes for each parameter, of which ZeRO divides 12, 14, all. */
+TEST(each_stage_leaves_what_the_paper_says)
+{
+    const double n = (double)predicted(GPT2, "half:masters=True").parameters / 2;
+    const sums whole = predicted(GPT2, "half:masters=True+ddp:view=True,ranks=64");
+    const uint32_t k = 5 * whole.tensors;
+    near("none", whole.held, 16 * n, k);
+    near("stage 1", predicted(GPT2, "half:masters=True+ddp:zero=1,ranks=64").held,
+         4 * n + 12 * n / 64, k);
+    near("stage 2", predicted(GPT2, "half:masters=True+ddp:zero=2,ranks=64").held,
+         2 * n + 14 * n / 64, k);
+    near("stage 3", predicted(GPT2, "half:masters=True+ddp:zero=3,ranks=64").held, 16 * n / 64,
+         k);
+    near("fsdp", predicted(GPT2, "half:masters=True+fsdp:ranks=64").held, 16 * n / 64, k);
+    near("fp32", predicted(GPT2, "fsdp:ranks=4").held, 16 * n / 4, k);
+    near("one rank", predicted(GPT2, "fsdp:ranks=1").held, 16 * n, k);
+}
+
+/* GPT-2 has twelve equal blocks; tied embeddings, positions and the last norm are the root. */
+#define BLOCK ((uint64_t)7087872 * 4)
+#define ROOT ((uint64_t)(50257 + 1024 + 2) * 768 * 4)
+
+TEST(the_root_and_one_unit_are_whole_at_a_time)
+{
+    const sums fsdp = predicted(GPT2, "fsdp");
+    CHECK_EQ(fsdp.whole, ROOT + BLOCK);
+    CHECK_EQ(predicted(GPT2, "fsdp:reshard=True").whole, ROOT + BLOCK);
+    CHECK_EQ(predicted(GPT2, "fsdp:reshard=False").whole, ROOT + 12 * BLOCK);
+    CHECK_EQ(predicted(GPT2, "fsdp:module=[blocks.0,blocks.1]").whole, ROOT + 11 * BLOCK);
+    CHECK_EQ(predicted("models/vgg16-b64-i224.csv.gz", "fsdp").gathers, 1);
+}
+
+/* One buffer is held in the forward pass while the next is received; those that are prefetched
+ * are on top of that. */
+TEST(prefetching_takes_buffers)
+{
+    CHECK_EQ(predicted(GPT2, "fsdp:reshard=True,prefetch=0").buffers, ROOT + BLOCK);
+    const uint64_t two = predicted(GPT2, "fsdp:forward_prefetch=2").buffers;
+    const uint64_t five = predicted(GPT2, "fsdp:forward_prefetch=5").buffers;
+    const uint64_t all = predicted(GPT2, "fsdp:limit_all_gathers=False").buffers;
+    CHECK_EQ(five - two, 3 * BLOCK);
+    CHECK_EQ(all, ROOT + 12 * BLOCK);
+    CHECK(predicted(GPT2, "checkpoint+fsdp:limit_all_gathers=False").peak
+          > predicted(GPT2, "checkpoint+fsdp").peak);
+}
+
+/* ---- communication ----------------------------------------------------------------------- */
+
+/* Each parameter is gathered twice and its gradient reduced once, 3 bytes for each byte; twice
+ * as much as is gathered when nothing is let go between the passes. */
+TEST(a_step_sends_three_times_the_parameters)
+{
+    const uint64_t p = ROOT + 12 * BLOCK;
+    const sums all = predicted(GPT2, "fsdp:reshard=True"), one = predicted(GPT2, "fsdp"),
+               none = predicted(GPT2, "fsdp:reshard=False");
+    near("all", all.sent[MR_ENGINE_all_gather], (double)(2 * p), 16 * all.tensors);
+    near("but the root", one.sent[MR_ENGINE_all_gather], (double)(2 * p - ROOT),
+         16 * all.tensors);
+    near("none", none.sent[MR_ENGINE_all_gather], (double)p, 8 * all.tensors);
+    near("gradients", all.sent[MR_ENGINE_reduce_scatter], (double)p, 8 * all.tensors);
+    CHECK_EQ(one.sent[MR_ENGINE_reduce_scatter], all.sent[MR_ENGINE_reduce_scatter]);
+    CHECK_EQ(all.gathers, 2 * 13);
+    CHECK_EQ(one.gathers, 2 * 13 - 1);
+    CHECK_EQ(predicted(GPT2, "half:masters=True+fsdp:reshard=True").sent[MR_ENGINE_all_gather],
+             all.sent[MR_ENGINE_all_gather] / 2);
+    CHECK_EQ(predicted(GPT2, "accumulate:4+fsdp").sent[MR_ENGINE_reduce_scatter],
+             all.sent[MR_ENGINE_reduce_scatter]);
+    CHECK_EQ(predicted(GPT2, "checkpoint+fsdp:reshard=True").gathers, 2 * 13);
+    CHECK_EQ(predicted(GPT2, "accumulate:4+fsdp:reshard=True").gathers, 4 * 2 * 13);
+}
+
+/* Most of it goes beside computing; who gathers ahead waits no longer than who does not. */
+TEST(collectives_go_beside_computing)
+{
+    const sums fsdp = predicted(GPT2, "fsdp"), late = predicted(GPT2, "fsdp:prefetch=0");
+    const double sent = (double)(fsdp.sent[MR_ENGINE_all_gather]
+                                 + fsdp.sent[MR_ENGINE_reduce_scatter]);
+    const double alone = sent * 7 / 8 / 50e9 * 1e9;
+    CHECK((double)fsdp.exposed < alone / 2);
+    CHECK(fsdp.exposed <= late.exposed);
+}
+
+/* ---- who goes with it -------------------------------------------------------------------- */
+
+TEST(other_rewrites_come_before)
+{
+    static const char *const specs[] = {
+        "checkpoint+fsdp", "checkpoint:reentrant=True+fsdp", "accumulate:4+fsdp", "amp+fsdp",
+        "amp:bfloat16+checkpoint+fsdp", "inplace:add=True+fsdp", "half+fsdp",
+        "half:masters=True,scale=dynamic+fsdp", "share:groups=[layers.*]+fsdp", "sdpa+fsdp",
+        "optimizer:sgd+fsdp", "optimizer:adamw,form=for-loop+fsdp", "batch:8+fsdp",
+        "checkpoint+accumulate:2+half:masters=True,scale=dynamic+fsdp:limit_all_gathers=False",
+    };
+    const uint64_t whole = predicted(BERT, "accumulate:1").peak;
+    for (size_t i = 0; i < MR_COUNT(specs); i++) CHECK(predicted(BERT, specs[i]).peak < whole);
+    CHECK_EQ(predicted("models/albert-base-b32-s128.csv.gz", "fsdp:module=layer").gathers, 25);
+    CHECK(predicted("models/unet-b8-i256.csv.gz", "fsdp:module=[down.*,up.*]").gathers > 4);
+    CHECK(predicted("models/sd-unet-b4-i512.csv.gz", "checkpoint+fsdp").gathers > 4);
+    CHECK(predicted("models/moe-small-b8-s512.csv.gz", "fsdp").gathers > 4);
+}
+
+TEST(what_cannot_be_is_refused)
+{
+    refuses(BERT, "fsdp+checkpoint", "expected fsdp to come last");
+    refuses(BERT, "fsdp+ddp", "expected fsdp to come last");
+    refuses(BERT, "fsdp+fsdp", "expected fsdp to come last");
+    refuses(BERT, "ddp+fsdp", "on several devices already");
+    refuses(BERT, "nograd+fsdp", "no gradients");
+    refuses(BERT, "accumulate:4,set_to_none=False+fsdp", "keeps gradients");
+    refuses("models/twins/gpt2-small-release.csv.gz", "fsdp",
+            "before its backward pass is over");
+    refuses_as(MR_EUSAGE, BERT, "fsdp:module=none.*", "no module of");
+}
+
+/* ---- planted mistakes -------------------------------------------------------------------- */
+
+static void swap(mr_ctx *ctx, mr_ids *ids, uint32_t i, uint32_t j)
+{
+    *ids = mr_ids_of(ctx, ids->n, ids->at);
+    const uint32_t first = ids->at[i];
+    ids->at[i] = ids->at[j];
+    ids->at[j] = first;
+}
+
+/* The drop of a tensor comes where the first event was. */
+static void drop_early(mr_trace *t, uint32_t tensor, uint32_t op)
+{
+    uint32_t drop = 0, run = 0;
+    for (uint32_t e = 0; e < t->events.n; e++) {
+        if (t->events.at[e].kind == MR_DROP && t->events.at[e].id == tensor) drop = e;
+        if (t->events.at[e].kind == MR_RUN && t->events.at[e].id == op) run = e;
+    }
+    const mr_event event = t->events.at[drop];
+    for (uint32_t e = drop; e > run + 1; e--) t->events.at[e] = t->events.at[e - 1];
+    t->events.at[run + 1] = event;
+}
+
+static void plant(mr_ctx *ctx, const mr_trace *in, mr_trace *t, uint32_t mistake)
+{
+    const uint32_t root = op_named(t, in->ops.n, "fsdp::split_with_sizes_copy");
+    const uint32_t taken = op_named(t, root + 1, "fsdp::split_with_sizes_copy");
+    const uint32_t next = op_named(t, taken + 1, "fsdp::split_with_sizes_copy");
+    const uint32_t reduced = op_named(t, in->ops.n, "fsdp::chunk_cat");
+    const uint32_t update = op_named(t, in->ops.n, "aten::_foreach_addcdiv_");
+    CHECK(taken != MR_NONE && next != MR_NONE && reduced != MR_NONE && update != MR_NONE);
+    if (mistake == 0) swap(ctx, &t->ops.at[taken].in, 0, 1);
+    if (mistake == 1) swap(ctx, &t->ops.at[taken].out, 0, 1);
+    if (mistake == 2) t->ops.at[next].in = t->ops.at[taken].in;
+    if (mistake == 3) forget_op(t, taken);
+    if (mistake == 4) drop_early(t, t->ops.at[taken].out.at[0], taken);
+    if (mistake == 5) forget_op(t, reduced);
+    if (mistake == 6) t->ops.at[reduced].in.n--;
+    if (mistake == 7) forget_op(t, update);
+    if (mistake == 8) t->stand_ins.n = 0;
+    if (mistake == 9) t->ops.at[taken].in.n = t->ops.at[taken].out.n - 1;
+}
+
+TEST(the_referee_sees_what_is_wrong)
+{
+    static const char *const said[] = {
+        "expected what storage", "expected what storage",
+        "expected what storage", "holds nothing yet",
+        "has dropped",           "no new op has read what",
+        "no new op has read what", "is not run any more",
+        "is not run any more",   "expected it to write what it reads",
+    };
+    referee_says(GPT2, "fsdp", plant, said, MR_COUNT(said));
+}
+
+TEST_MAIN()
