@@ -160,7 +160,8 @@ mr_status mr_output_check(mr_ctx *ctx, const char *input, const char *output)
     if (!output || stat(input, &in) < 0 || stat(output, &out) < 0) return MR_OK;
     if (in.st_dev != out.st_dev || in.st_ino != out.st_ino) return MR_OK;
     return mr_fail(ctx, MR_EUSAGE,
-                   "--output is '%s', which is the file that is read, expected another", output);
+                   "--output is '%s', which is the file that is read, expected another",
+                   output);
 }
 
 mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out)

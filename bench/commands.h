@@ -27,7 +27,7 @@ typedef struct mr_args {
     const char *compute;      /* none, touch, full: what ops do on a device; NULL: not given */
     bool verify;              /* the bytes that a device reads */
     uint64_t limit;           /* bytes of a device that are left; 0: all */
-    uint64_t gpu;             /* number of the machine's device; MR_NONE: not given, the first */
+    uint64_t gpu;             /* number of the machine's device; MR_NONE: not given */
     const char *format;       /* table, csv, json, md */
     const char *output;       /* file or folder; NULL: standard output */
     uint64_t jobs;            /* threads */
@@ -87,7 +87,7 @@ typedef struct mr_option {
               "GPU to predict for: its memory, context and costs (memreuse list devices)")
 
 #define MR_OPTION_CAPACITY                                                                     \
-    MR_OPTION("capacity", 'c', MEMORY, capacity, 1, UINT64_MAX, "SIZE",                          \
+    MR_OPTION("capacity", 'c', MEMORY, capacity, 1, UINT64_MAX, "SIZE",                        \
               "memory the process can have beside its CUDA context, such as 22GiB")
 
 /* What is replayed, and on what. */
@@ -115,7 +115,7 @@ typedef struct mr_option {
               "compute products by cuBLAS and let others that compute take their time"),       \
     MR_OPTION("verify", 0, SWITCH, verify, 0, 0, NULL,                                         \
               "on a GPU: hold every byte that is read against what was written"),              \
-    MR_OPTION("limit", 0, MEMORY, limit, 1, UINT64_MAX, "SIZE",                                  \
+    MR_OPTION("limit", 0, MEMORY, limit, 1, UINT64_MAX, "SIZE",                                \
               "on a GPU: leave so much of its memory, as if it were a smaller one"),           \
     MR_OPTION("gpu", 0, NUMBER, gpu, 0, 1023, "N", "which GPU of this machine (default 0)")
 

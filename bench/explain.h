@@ -9,7 +9,7 @@ typedef struct mr_moment {
     const mr_scene *scene;
     const mr_answer *answer;
     bool oom;           /* a request was not served; else the peak of reserved memory */
-    bool at_once;       /* the first request took all of it: the moment is when most is in use */
+    bool at_once;       /* the first request took all of it: the moment is that of most use */
     bool planned;       /* the strategy laid the step out before its first request */
     uint32_t storage;   /* whose request it is, MR_NONE where there is none */
     uint32_t event;     /* of the recording */
