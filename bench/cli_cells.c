@@ -112,8 +112,7 @@ static void compute_cell(const mr_scene *scene, mr_cell *cell, bool fit, mr_watc
 {
     mr_ctx ctx = {0};
     mr_watch_attach(watch, &ctx, part, cell->spec->text);
-    if (evaluate(&ctx, scene, cell, &cell->metrics) != MR_OK)
-        cell->failure = ctx.failure;
+    if (evaluate(&ctx, scene, cell, &cell->metrics) != MR_OK) cell->failure = ctx.failure;
     else if (fit) cell->fit = find_fit(scene, cell, &ctx);
     mr_watch_done(watch, part);
     mr_ctx_clear(&ctx);

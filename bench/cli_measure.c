@@ -13,11 +13,11 @@ mr_status mr_measure_options(mr_ctx *ctx, const mr_args *args, mr_comparison *ou
     const char *compute = args->compute ? args->compute : "touch";
     const bool touch = strcmp(compute, "touch") == 0, none = strcmp(compute, "none") == 0;
     const bool cuda = strcmp(args->on, "cuda") == 0;
-    const char *idle = args->verify            ? "verify"
-                       : args->limit           ? "limit"
-                       : args->compute         ? "compute"
+    const char *idle = args->verify           ? "verify"
+                       : args->limit          ? "limit"
+                       : args->compute        ? "compute"
                        : args->gpu != MR_NONE ? "gpu"
-                                               : NULL;
+                                              : NULL;
     if (!cuda && idle)
         return mr_fail(ctx, MR_EUSAGE, "--%s is for devices: say --on cuda as well", idle);
     out->backend = cuda ? &mr_backend_cuda : NULL;

@@ -82,8 +82,7 @@ void mr_moment_find(mr_ctx *ctx, const mr_scene *scene, const mr_spec *spec,
     out->storage = known ? placement->cmds.at[served].id : MR_NONE;
     out->at_start = command < placement->start;
     out->iteration = iteration_of(placement, command);
-    if (known && !out->at_start)
-        out->event = find_event(&answer->schedule, out->storage);
+    if (known && !out->at_start) out->event = find_event(&answer->schedule, out->storage);
     mr_pieces_after(ctx, placement, first_taking(placement, command), &out->met);
     mr_pieces_after(ctx, placement, known ? served + 1 : command + 1, &out->left);
     out->makers = mr_makers_new(ctx, &answer->trace);

@@ -135,11 +135,8 @@ static mr_status check_device(mr_ctx *ctx, const mr_args *args, const mr_scene *
     question.device = &device_then;
     question.as_recorded = question.go_on = true;
     question.capacity = choose_capacity(args, history);
-    mr_check c = {.ctx = ctx,
-                  .trace = &scene->trace,
-                  .spec = spec,
-                  .history = history,
-                  .sink = sink};
+    mr_check c = {
+        .ctx = ctx, .trace = &scene->trace, .spec = spec, .history = history, .sink = sink};
     mr_report_capacity(&c, args);
     MR_TRY(check_placement(&c, &question, exact));
     if (!*exact && !c.flushes_open) mr_report_out_of_range(&c);
@@ -207,8 +204,7 @@ static void put_title(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
                       const mr_spec *spec, mr_sink *sink)
 {
     const char *version = scene->trace.about[MR_ABOUT_framework_version];
-    mr_sink_print(sink, "%s against %s", spec->text,
-                  mr_show_name(ctx, scene->trace.name));
+    mr_sink_print(sink, "%s against %s", spec->text, mr_show_name(ctx, scene->trace.name));
     if (args->words.n < 2 && version) mr_sink_print(sink, ", made by PyTorch %s", version);
     mr_sink_print(sink, "\n");
 }

@@ -96,4 +96,3 @@ void mr_report_comparison_json(const mr_comparison *c, mr_sink *sink)
     }
     mr_sink_print(sink, "]\n");
 }
-

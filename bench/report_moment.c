@@ -14,8 +14,8 @@ static void put_request(mr_ctx *ctx, const mr_moment *m, const mr_args *args, mr
         return;
     }
     const mr_storage *s = &trace->storages.at[m->storage];
-    mr_sink_print(sink, m->at_once ? "The request with which most is handed out\n"
-                                   : "The request\n");
+    mr_sink_print(sink,
+                  m->at_once ? "The request with which most is handed out\n" : "The request\n");
     mr_sink_print(sink, "  size      %s (%" PRIu64 " bytes)\n", mr_show_bytes(ctx, s->bytes),
                   s->bytes);
     if (m->at_start) mr_sink_print(sink, "  when      before the first event\n");

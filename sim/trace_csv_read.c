@@ -5,6 +5,7 @@
  */
 #include "trace_cells.h"
 #include "trace_csv.h"
+#include "trace_csv_words.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -299,55 +300,7 @@ CMD_ROW(unbind, MR_UNBIND)
 CMD_ROW(exec, MR_EXEC)
 CMD_ROW(refuse, MR_REFUSE)
 
-/* ---- rows of words and texts ------------------------------------------------------------- */
-
-static mr_status read_about(reader *r, const mr_csv_row *row)
-{
-    if (row->n != 3)
-        return mr_csv_fail(r->cells.csv, 0,
-                           "about has %u fields, expected a field and its value", row->n - 1);
-    for (int f = 0; f < MR_ABOUT_N; f++) {
-        if (strcmp(row->at[1], mr_about_name((mr_about)f)) != 0) continue;
-        if (r->trace->about[f])
-            return mr_csv_fail(r->cells.csv, 1, "about %s is there twice, expected it once",
-                               row->at[1]);
-        r->trace->about[f] = mr_strndup(r->cells.ctx, row->at[2], row->length[2]);
-        return MR_OK;
-    }
-    return mr_csv_fail(r->cells.csv, 1, "unknown field '%s', expected one such as %s or %s",
-                       row->at[1], mr_about_name(MR_ABOUT_model),
-                       mr_about_name(MR_ABOUT_batch));
-}
-
-static mr_status read_note(reader *r, const mr_csv_row *row)
-{
-    if (row->n != 2)
-        return mr_csv_fail(r->cells.csv, 0,
-                           "note has %u fields, expected a text (in quotes where"
-                           " it has commas)",
-                           row->n - 1);
-    MR_PUSH(r->cells.ctx, &r->trace->notes,
-            mr_strndup(r->cells.ctx, row->at[1], row->length[1]));
-    return MR_OK;
-}
-
-static mr_status read_has(reader *r, const mr_csv_row *row)
-{
-    if (r->has_row) return mr_csv_fail(r->cells.csv, 0, "has is there twice, expected it once");
-    r->has_row = true;
-    for (uint32_t i = 1; i < row->n; i++) {
-        uint32_t bit = 0;
-        while (mr_has_word(bit) && strcmp(mr_has_word(bit), row->at[i]) != 0) bit++;
-        if (!mr_has_word(bit))
-            return mr_csv_fail(
-                r->cells.csv, i,
-                "unknown word '%s', expected dataflow, phases, times, saved, drops"
-                " or history",
-                row->at[i]);
-        r->trace->has |= 1u << bit;
-    }
-    return MR_OK;
-}
+/* ---- all rows ---------------------------------------------------------------------------- */
 
 static mr_status read_first(reader *r)
 {
@@ -362,8 +315,6 @@ static mr_status read_first(reader *r)
                            row->n > 1 ? row->at[1] : "", MR_TRACE_VERSION);
     return MR_OK;
 }
-
-/* ---- all rows ---------------------------------------------------------------------------- */
 
 static mr_status read_cells(reader *r, const mr_csv_row *row)
 {
@@ -385,9 +336,9 @@ static mr_status read_row(reader *r, const mr_csv_row *row)
 {
     const char *word = row->at[0];
     if (*word == '#') return MR_OK; /* a comment */
-    if (!strcmp(word, "about")) return read_about(r, row);
-    if (!strcmp(word, "note")) return read_note(r, row);
-    if (!strcmp(word, "has")) return read_has(r, row);
+    if (!strcmp(word, "about")) return mr_csv_about(&r->cells, row, r->trace);
+    if (!strcmp(word, "note")) return mr_csv_note(&r->cells, row, r->trace);
+    if (!strcmp(word, "has")) return mr_csv_has(&r->cells, row, &r->has_row, r->trace);
     return read_cells(r, row);
 }
 
