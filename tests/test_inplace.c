@@ -230,4 +230,165 @@ TEST(with_checkpointing_the_order_does_not_matter)
     mr_ctx_clear(&ctx);
 }
 
+/* ---- norm and activation as one op ------------------------------------------------------- */
+
+#define RESNET "models/resnet50-b64-i224.csv.gz"
+
+typedef struct facts {
+    uint64_t peak, saved; /* saved: bytes that live when the backward pass begins */
+    uint32_t fused, remarks;
+} facts;
+
+static facts after(const char *file, const char *spec)
+{
+    mr_ctx ctx = {0};
+    mr_trace in;
+    mr_answer *answer = MR_NEW(&ctx, mr_answer);
+    facts f = {0};
+    uint32_t at;
+    if (evaluated(&ctx, file, spec, &in, answer)) {
+        TEST_FAIL("%s, %s: %s", file, spec, ctx.failure.text);
+    } else {
+        const mr_trace *t = &answer->trace;
+        f.peak = mr_schedule_peak(&answer->schedule, &at);
+        f.remarks = t->remarks.n;
+        for (uint32_t o = 0; o < t->ops.n; o++)
+            f.fused += !strcmp(t->ops.at[o].name, "inplace_abn::forward");
+        for (uint32_t e = 0; e < answer->schedule.events.n; e++) {
+            const mr_event event = answer->schedule.events.at[e];
+            if (event.kind == MR_RUN && t->ops.at[event.id].phase == MR_BACKWARD) break;
+            if (event.kind == MR_ALLOC) f.saved += t->storages.at[event.id].bytes;
+            if (event.kind == MR_FREE) f.saved -= t->storages.at[event.id].bytes;
+        }
+    }
+    mr_ctx_clear(&ctx);
+    return f;
+}
+
+/* Bytes of what norms read that an activation follows: what need not be kept. */
+static uint64_t read_by_norms_before_relu(const char *file, uint32_t *n)
+{
+    mr_ctx ctx = {0};
+    mr_trace t;
+    uint64_t sum = 0;
+    CHECK_EQ(recording(&ctx, file, &t), MR_OK);
+    *n = 0;
+    for (uint32_t o = 0; o + 1 < t.ops.n; o++) {
+        const mr_op *norm = &t.ops.at[o];
+        if (!strstr(norm->name, "batch_norm") || norm->phase != MR_FORWARD) continue;
+        for (uint32_t p = o + 1; p < o + 3; p++) {
+            const mr_op *relu = &t.ops.at[p];
+            if (strcmp(relu->name, "aten::relu") || relu->in.at[0] != norm->out.at[0]) continue;
+            sum += t.tensors.at[norm->in.at[0]].bytes;
+            ++*n;
+        }
+    }
+    mr_ctx_clear(&ctx);
+    return sum;
+}
+
+/* Of the two tensors that norm and activation keep, one is left: up to half of all. */
+TEST(a_norm_with_its_activation_keeps_one_tensor)
+{
+    static const char *const files[] = {RESNET, "models/resnet152-b32-i224.csv.gz",
+                                        "models/unet-b8-i256.csv.gz"};
+    for (size_t i = 0; i < MR_COUNT(files); i++) {
+        uint32_t n;
+        const uint64_t bytes = read_by_norms_before_relu(files[i], &n);
+        const facts plain = after(files[i], "inplace");
+        const facts fused = after(files[i], "inplace:abn=relu");
+        CHECK(n > 10);
+        CHECK_EQ(fused.fused, n);
+        CHECK_EQ(plain.saved - fused.saved, bytes);
+        CHECK(fused.peak < plain.peak * 9 / 10);
+        CHECK_EQ(after(files[i], "inplace:abn=invertible").fused, 0); /* relu has no inverse */
+        CHECK_EQ(after(files[i], "inplace:abn=invertible").peak, plain.peak);
+    }
+}
+
+TEST(fused_norms_go_with_what_else_there_is)
+{
+    CHECK(after(RESNET, "inplace:abn=relu+checkpoint").peak
+          <= after(RESNET, "inplace+checkpoint").peak);
+    CHECK_EQ(after(RESNET, "checkpoint+inplace:abn=relu").fused, 1); /* the only one outside */
+    CHECK_EQ(after(RESNET, "inplace:abn=relu,module=blocks.3.*").fused, 2);
+    CHECK(after(RESNET, "inplace:abn=relu,add=True+accumulate:4").fused > 100);
+    CHECK(after(RESNET, "accumulate:4+inplace:abn=relu").fused > 100);
+    CHECK(after(RESNET, "amp:bfloat16+inplace:abn=relu").fused > 10);
+    CHECK(after(RESNET, "inplace:abn=relu+half:masters=True+fsdp").fused > 10);
+}
+
+static void plant_abn(mr_ctx *ctx, const mr_trace *in, mr_trace *t, uint32_t mistake)
+{
+    const uint32_t forward = op_named(t, in->ops.n, "inplace_abn::forward");
+    const uint32_t backward = op_named(t, in->ops.n, "inplace_abn::backward");
+    const uint32_t pool = op_named(t, 0, "aten::max_pool2d_with_indices");
+    CHECK(forward != MR_NONE && backward != MR_NONE && pool != MR_NONE);
+    const uint32_t z = t->ops.at[forward].mutates.at[0];
+    if (mistake == 0) t->ops.at[backward].in.at[0] = t->ops.at[backward].in.at[1];
+    if (mistake == 1) forget_op(t, forward);
+    if (mistake == 2) t->ops.at[forward].in = t->ops.at[backward].out;
+    if (mistake == 3) t->stand_ins.n = 0;
+    if (mistake == 4) t->ops.at[pool].mutates = step_ids(ctx, z, MR_NONE);
+    if (mistake == 5) forget_op(t, backward);
+    if (mistake == 6) t->stand_ins.at[0].gives.at[0] = t->stand_ins.at[0].gives.at[1];
+}
+
+TEST(the_referee_sees_norms_that_were_fused_wrongly)
+{
+    static const char *const said[] = {
+        "but does not read tensor", "expected what",   "but no new op has read what",
+        "expected what",            "what a new op wrote", "holds nothing yet",
+        "expected what",
+    };
+    referee_says(RESNET, "inplace:abn=relu", plant_abn, said, MR_COUNT(said));
+}
+
+/* ---- as a planner would ------------------------------------------------------------------ */
+
+/* Nothing is saved in inference: there most can be in place. */
+TEST(all_that_goes_number_by_number_may_be_in_place)
+{
+    static const char *const files[] = {RESNET, "models/bert-base-mlm-b32-s128.csv.gz",
+                                        "models/gpt2-small-b8-s1024.csv.gz"};
+    for (size_t i = 0; i < MR_COUNT(files); i++) {
+        CHECK(after(files[i], "inplace:elementwise=True").peak
+              <= after(files[i], "accumulate:1").peak);
+        CHECK(after(files[i], "nograd+inplace:elementwise=True").peak * 10
+              < after(files[i], "nograd").peak * 9);
+        CHECK(after(files[i], "checkpoint+inplace:elementwise=True").peak
+              <= after(files[i], "checkpoint").peak);
+        CHECK(after(files[i], "amp+inplace:elementwise=True").peak
+              <= after(files[i], "amp").peak);
+    }
+}
+
+/* In either order, also where a gradient is a sum in place (of tied embeddings). */
+TEST(micro_batches_are_done_in_place)
+{
+    static const char *const how[] = {"inplace:dropout=True", "inplace:elementwise=True"};
+    for (size_t i = 0; i < MR_COUNT(how); i++) {
+        mr_ctx ctx = {0};
+        const char *first = mr_printf(&ctx, "%s+accumulate:4", how[i]);
+        const char *last = mr_printf(&ctx, "accumulate:4+%s", how[i]);
+        CHECK(after("models/bert-base-mlm-b32-s128.csv.gz", first).peak > 0);
+        CHECK(after("models/bert-base-mlm-b32-s128.csv.gz", last).peak > 0);
+        mr_ctx_clear(&ctx);
+    }
+}
+
+/* What the forward pass is spared is no spare for the backward pass, which a remark says. */
+TEST(spared_segments_are_spoken_of)
+{
+    mr_ctx ctx = {0};
+    mr_trace in;
+    mr_answer *answer = MR_NEW(&ctx, mr_answer);
+    CHECK_EQ(evaluated(&ctx, RESNET, "inplace", &in, answer), MR_OK);
+    CHECK(answer->trace.remarks.n > 0);
+    CHECK_HAS(answer->trace.remarks.at[answer->trace.remarks.n - 1],
+              "has no spare of that size");
+    CHECK_EQ(after("tiny/mlp.csv", "inplace").remarks, 0);
+    mr_ctx_clear(&ctx);
+}
+
 TEST_MAIN()

@@ -5,16 +5,19 @@
  * as with nn.ReLU(inplace=True).  Where that would change a gradient the op stays as it is, and
  * a remark says who is in the way.  LeakyReLU and ELU save in place their result instead of
  * what they read.  Dropout keeps, in place, the factors themselves instead of a mask of bytes.
+ * A batch norm and its activation may become one op (inplace/inplace_abn.h).
  */
 #include "strategy.h"
 
-#include "inplace_legal.h"
+#include "inplace_abn.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 typedef struct settings {
     const char *module;
-    bool add, dropout;
+    uint64_t abn;
+    bool add, dropout, elementwise;
 } settings;
 
 static const mr_param params[] = {
@@ -23,17 +26,27 @@ static const mr_param params[] = {
     MR_PARAM_BOOL(settings, add, "False", "residual sums too, as x += y"),
     MR_PARAM_BOOL(settings, dropout, "False",
                   "dropout too, which then keeps a number instead of a byte for each element"),
+    MR_PARAM_BOOL(settings, elementwise, "False",
+                  "all that goes number by number, gradients and sums too, as a planner such as"
+                  " NNVM's may do it"),
+    MR_PARAM_CHOICE(settings, abn, "no|invertible|relu", "no",
+                    "batch norms with the activation after them as one op in place; with relu,"
+                    " that becomes leaky_relu: another model"),
     {0},
 };
+
+enum { ABN_NO, ABN_INVERTIBLE, ABN_RELU };
 
 typedef struct writer {
     mr_rewrite r;
     inplace_facts facts;
+    inplace_abn abn;
     const settings *settings;
     uint32_t *home;       /* by storage: the one whose memory it has come to use; itself */
     uint32_t *changed;    /* by op: the new op in its place, MR_NONE */
     uint32_t *noise;      /* by tensor of `in`, a mask: the factors in its place, MR_NONE */
     uint32_t done, asked; /* ops */
+    uint64_t largest;     /* bytes of the largest tensor that the forward pass is spared */
 } writer;
 
 /* ---- the change -------------------------------------------------------------------------- */
@@ -45,8 +58,9 @@ static void overwrite(writer *w, uint32_t input, uint32_t result)
     mr_storage *s = &w->r.out->storages.at[to];
     const mr_storage *old = &w->r.in->storages.at[from];
     w->home[from] = to;
+    if (old->bytes > w->largest) w->largest = old->bytes;
     s->after |= old->after;
-    if (old->role == MR_ROLE_activation) s->role = old->role;
+    if (old->role == MR_ROLE_activation || old->role == MR_ROLE_gradient) s->role = old->role;
 }
 
 static mr_op in_place(writer *w, const inplace_kind *kind, uint32_t o)
@@ -58,10 +72,12 @@ static mr_op in_place(writer *w, const inplace_kind *kind, uint32_t o)
     return op;
 }
 
-/* A new op, since it saves something else and its gradient reads something else. */
+/* A new op, since it saves something else and its gradient reads something else; whatever the
+ * old one was a part of. */
 static void change_saved(writer *w, const inplace_kind *kind, uint32_t o)
 {
     mr_op op = in_place(w, kind, o);
+    op.part = op.origin = 0;
     op.saved.at = MR_NEW(w->r.ctx, mr_saved);
     op.saved.at[0] = (mr_saved){op.mutates.at[0], MR_SAVED_OUTPUT};
     op.saved.n = 1;
@@ -84,7 +100,7 @@ static void change_dropout(writer *w, const inplace_kind *kind, uint32_t o)
     const uint32_t both[] = {x, noise};
     w->r.out->storages.at[w->r.out->tensors.at[noise].storage].role = MR_ROLE_activation;
     for (uint32_t i = 1; i < op.out.n; i++) w->noise[op.out.at[i]] = noise;
-    op.saved.n = 0;
+    op.saved.n = op.part = op.origin = 0;
     op.name = "aten::empty_like", op.random = false, op.read = op.written = 0;
     op.in = mr_ids_of(w->r.ctx, 1, &x), op.out = factors;
     mr_rewrite_new_op(&w->r, &op);
@@ -118,6 +134,7 @@ static void change_gradient(writer *w, uint32_t o)
     mr_op op = w->r.in->ops.at[o];
     const mr_op *forward = &w->r.in->ops.at[op.of];
     op.in = mr_ids_of(w->r.ctx, op.in.n, op.in.at);
+    op.part = op.origin = 0;
     for (uint32_t i = 0; i < op.in.n; i++) {
         const uint32_t t = read_instead(w, forward, op.in.at[i]);
         if (w->noise[op.in.at[i]] == t) op.name = "aten::mul"; /* by the factors */
@@ -146,16 +163,22 @@ static void change(writer *w, const inplace_kind *kind, uint32_t o, uint32_t eve
     mr_rewrite_keep(&w->r, NULL, event);
 }
 
+/* From this size on a request to PyTorch's allocator has a segment of its own. */
+#define SEGMENT (10 * MR_MIB)
+
 /* ---- the whole step ---------------------------------------------------------------------- */
 
 /* In the forward pass or when it is recomputed. */
 static bool is_wanted(const writer *w, const inplace_kind *kind, const mr_op *op)
 {
     const bool forward = op->phase == MR_FORWARD || op->again != MR_NONE;
-    if (!kind || !forward || !op->out.n || op->mutates.n || !op->in.n) return false;
+    const bool any = w->settings->elementwise && op->phase == MR_BACKWARD;
+    if (!kind || !(forward || any) || !op->out.n || op->mutates.n || !op->in.n) return false;
     if (*w->settings->module && !mr_path_match(w->settings->module, op->module)) return false;
     if (kind->sort == INPLACE_DROPOUT) return w->settings->dropout;
-    return op->out.n == 1 && (kind->sort != INPLACE_SUM || w->settings->add);
+    if (kind->sort == INPLACE_ELEMENTWISE) return op->out.n == 1 && w->settings->elementwise;
+    if (kind->sort == INPLACE_ACTIVATION) return op->out.n == 1 && forward;
+    return op->out.n == 1 && (w->settings->add || w->settings->elementwise);
 }
 
 /* Who made the input saves it since it works in place itself. */
@@ -168,12 +191,14 @@ static const char *refuse_changed(const writer *w, const mr_op *op, uint32_t i)
                      *maker->module ? " of " : "", maker->module);
 }
 
-/* The first input that may be overwritten; for a sum either will do. */
+/* The first input that may be overwritten; for a sum either will do.  A planner asks about so
+ * many ops that it need not be told why not. */
 static bool try(writer *w, const inplace_kind *kind, uint32_t o, uint32_t event)
 {
     const mr_op *op = &w->r.in->ops.at[o];
     const char *first = NULL;
-    for (uint32_t i = 0; i < (kind->sort == INPLACE_SUM ? op->in.n : 1); i++) {
+    const bool either = kind->sort == INPLACE_SUM || kind->sort == INPLACE_ELEMENTWISE;
+    for (uint32_t i = 0; i < (either ? op->in.n : 1); i++) {
         const char *why = inplace_refusal(&w->facts, kind, o, event, i);
         if (!why) why = refuse_changed(w, op, i);
         if (!why) {
@@ -182,6 +207,7 @@ static bool try(writer *w, const inplace_kind *kind, uint32_t o, uint32_t event)
         }
         if (!first) first = why;
     }
+    if (w->settings->elementwise && kind->sort != INPLACE_ACTIVATION) return false;
     mr_rewrite_remark(&w->r,
                       "inplace leaves %s%s%s: it may not write over tensor %u, because %s",
                       op->name, *op->module ? " of " : "", op->module, op->in.at[0], first);
@@ -193,6 +219,8 @@ static void write_events(writer *w)
     for (uint32_t e = 0; e < w->r.in->events.n; e++) {
         const mr_event event = w->r.in->events.at[e];
         const mr_op *op = event.kind == MR_RUN ? &w->r.in->ops.at[event.id] : NULL;
+        if (w->settings->abn && op && inplace_abn_run(&w->abn, event.id)) continue;
+        if (w->settings->abn && event.kind == MR_DROP && w->abn.gone[event.id]) continue;
         const inplace_kind *kind = op ? inplace_kind_of(op->name) : NULL;
         const bool wanted = op && is_wanted(w, kind, op);
         w->asked += wanted;
@@ -207,6 +235,18 @@ static void write_events(writer *w)
         w->r.out->tensors.at[t].storage = w->home[w->r.in->tensors.at[t].storage];
 }
 
+/* The peak is in the backward pass, mostly, and what is spared is not live there. */
+static void warn_of_spares(writer *w)
+{
+    if (w->done && w->largest >= SEGMENT)
+        mr_rewrite_remark(&w->r,
+                          "inplace spares the forward pass %u tensors of up to %" PRIu64
+                          " MiB: an allocator whose segments cannot be joined has no spare of"
+                          " that size for gradients then, and may reserve more than without"
+                          " (pytorch does, but for expandable_segments=True)",
+                          w->done, w->largest >> 20);
+}
+
 static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_trace *out)
 {
     writer *w = MR_NEW(ctx, writer);
@@ -219,8 +259,12 @@ static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_tra
     for (uint32_t o = 0; o < in->ops.n; o++) w->changed[o] = MR_NONE;
     w->noise = MR_NEW_N(ctx, uint32_t, in->tensors.n);
     for (uint32_t t = 0; t < in->tensors.n; t++) w->noise[t] = MR_NONE;
+    w->abn = (inplace_abn){.r = &w->r, .facts = &w->facts, .home = w->home,
+                           .relu = w->settings->abn == ABN_RELU};
+    if (w->settings->abn) inplace_abn_begin(&w->abn, w->settings->module);
     write_events(w);
-    if (w->asked) return MR_OK;
+    warn_of_spares(w);
+    if (w->asked || w->abn.pairs) return MR_OK;
     return mr_fail(ctx, MR_EUNSUPPORTED,
                    "'%s' has no op that 'inplace' could change: no relu, sigmoid, tanh,"
                    " leaky_relu or elu%s",

@@ -12,7 +12,12 @@ typedef enum inplace_needs {
     INPLACE_NOISE,    /* ... a mask; in place a factor for each number instead, as large */
 } inplace_needs;
 
-typedef enum inplace_sort { INPLACE_ACTIVATION, INPLACE_SUM, INPLACE_DROPOUT } inplace_sort;
+typedef enum inplace_sort {
+    INPLACE_ACTIVATION,
+    INPLACE_SUM,
+    INPLACE_DROPOUT,
+    INPLACE_ELEMENTWISE, /* number by number, or row by row: a planner may do it in place */
+} inplace_sort;
 
 typedef struct inplace_kind {
     const char *name;     /* of the op that makes a new tensor */

@@ -73,7 +73,7 @@ static bool is_one_of_several(const inplace_facts *f, uint32_t tensor)
     return n > 1;
 }
 
-static const char *refuse_memory(const inplace_facts *f, const mr_op *op, uint32_t input)
+const char *inplace_refuse_memory(const inplace_facts *f, const mr_op *op, uint32_t input)
 {
     const mr_tensor *t = &f->trace->tensors.at[input];
     const mr_tensor *result = &f->trace->tensors.at[op->out.at[0]];
@@ -154,7 +154,7 @@ const char *inplace_refusal(const inplace_facts *f, const inplace_kind *kind, ui
                "gained";
     if (kind->needs == INPLACE_NOISE && (f->runs_again[o] || op->again != MR_NONE))
         return "it runs again: inplace comes before what recomputes";
-    const char *why = refuse_memory(f, op, op->in.at[i]);
+    const char *why = inplace_refuse_memory(f, op, op->in.at[i]);
     if (!why) why = refuse_savers(f, o, event, s);
     if (!why) why = refuse_readers(f, kind, o, event, s);
     return why;

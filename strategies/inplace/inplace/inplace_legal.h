@@ -32,4 +32,7 @@ void inplace_look(mr_ctx *ctx, const mr_trace *trace, inplace_facts *out);
 const char *inplace_refusal(const inplace_facts *f, const inplace_kind *kind, uint32_t o,
                             uint32_t event, uint32_t i);
 
+/* The part of that question which is about the memory itself: whose it is, its size. */
+const char *inplace_refuse_memory(const inplace_facts *f, const mr_op *op, uint32_t input);
+
 #endif
