@@ -63,21 +63,39 @@ const uint64_t *plan_field_loads(mr_ctx *ctx, const plan_field *field)
     return out;
 }
 
+/* What matters of time are the moments at which most is in use: sections after which something
+ * ends and before which something begins.  All others hold part of what one of these holds; a
+ * box keeps at least one.  Returns how many of these there are before each section. */
+static const uint32_t *count_summits(mr_ctx *ctx, const plan_problem *problem)
+{
+    bool *begins = MR_NEW_N(ctx, bool, (size_t)problem->sections + 1);
+    bool *ends = MR_NEW_N(ctx, bool, (size_t)problem->sections + 1);
+    for (uint32_t i = 0; i < problem->pieces.n; i++) {
+        begins[problem->pieces.at[i].from] = true;
+        ends[problem->pieces.at[i].to] = true;
+    }
+    uint32_t *before = MR_NEW_N(ctx, uint32_t, (size_t)problem->sections + 1);
+    for (uint32_t s = 0; s < problem->sections; s++)
+        before[s + 1] = before[s] + (begins[s] && ends[s + 1]);
+    return before;
+}
+
 void plan_field_make(mr_ctx *ctx, const plan_problem *problem, plan_field *out)
 {
     const uint32_t n = problem->buffers.n;
+    const uint32_t *summits = count_summits(ctx, problem);
     *out = (plan_field){
-        .boxes = MR_NEW_N(ctx, plan_box, n), .n = n, .sections = problem->sections};
+        .boxes = MR_NEW_N(ctx, plan_box, n), .n = n, .sections = summits[problem->sections]};
     for (uint32_t i = 0; i < n; i++) {
         const plan_piece *p = &problem->pieces.at[problem->buffers.at[i].piece];
         const uint64_t bytes = plan_round(p->high, problem->align);
-        out->boxes[i] = (plan_box){bytes, p->from, p->to, i};
+        out->boxes[i] = (plan_box){bytes, summits[p->from], summits[p->to], i};
         out->unit = divisor(bytes, out->unit);
     }
     for (uint32_t i = 0; i < n; i++) out->boxes[i].size /= out->unit;
     qsort(out->boxes, n, sizeof *out->boxes, by_beginning);
-    out->first = MR_NEW_N(ctx, uint32_t, (size_t)problem->sections + 1);
-    for (uint32_t s = 0, i = 0; s <= problem->sections; s++) {
+    out->first = MR_NEW_N(ctx, uint32_t, (size_t)out->sections + 1);
+    for (uint32_t s = 0, i = 0; s <= out->sections; s++) {
         while (i < n && out->boxes[i].from < s) i++;
         out->first[s] = i;
     }
