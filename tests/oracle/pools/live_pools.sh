@@ -17,7 +17,7 @@ compare() { # SPEC CAPACITY STREAMS LEAST DRIVER...
 }
 if [ -n "$POOLS_CUPY" ]; then
   for spec in cupy cupy:limit=200000000; do
-    compare $spec 268435456 3 18 "$POOLS_CUPY" "$here/cupy_driver.py"
+    compare $spec 268435456 3 20 "$POOLS_CUPY" "$here/cupy_driver.py"
   done
 fi
 if [ -n "$POOLS_RMM" ]; then
