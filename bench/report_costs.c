@@ -20,6 +20,11 @@ bool mr_knows_modules(const mr_trace *trace)
     return false;
 }
 
+static void add_all(mr_ctx *ctx, mr_list *out, const uint64_t *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++) mr_list_add(ctx, out, values[i]);
+}
+
 /* ---- modules ----------------------------------------------------------------------------- */
 
 static const mr_list_column module_columns[] = {
@@ -42,14 +47,9 @@ static void put_module(mr_ctx *ctx, const char *path, const char *shown, uint32_
     mr_list_add_text(ctx, out, "", path);
     mr_list_add_text(ctx, out, shown, NULL);
     mr_list_add(ctx, out, depth);
-    mr_list_add(ctx, out, c->ops);
-    mr_list_add(ctx, out, c->parameters);
-    mr_list_add(ctx, out, c->saved);
-    mr_list_add(ctx, out, c->saved_per_sample);
-    mr_list_add(ctx, out, c->flops);
-    mr_list_add(ctx, out, c->ns);
-    mr_list_add(ctx, out, c->live);
-    mr_list_add(ctx, out, c->live);
+    const uint64_t costs[] = {c->ops,   c->parameters, c->saved, c->saved_per_sample,
+                              c->flops, c->ns,         c->live,  c->live};
+    add_all(ctx, out, costs, MR_COUNT(costs));
 }
 
 /* The greatest depth at which not more than a page of modules is to be seen. */
@@ -132,16 +132,10 @@ static void put_kind(mr_ctx *ctx, const mr_group *kind, mr_list *out)
     const mr_cost *c = &kind->all;
     const char *name = *kind->name ? kind->name : "(there before)";
     mr_list_add_text(ctx, out, name, name);
-    mr_list_add(ctx, out, c->ops);
-    mr_list_add(ctx, out, c->flops);
-    mr_list_add(ctx, out, c->ns);
-    mr_list_add(ctx, out, c->read);
-    mr_list_add(ctx, out, c->written);
-    mr_list_add(ctx, out, c->read + c->written);
-    mr_list_add(ctx, out, c->made);
-    mr_list_add(ctx, out, c->saved);
-    mr_list_add(ctx, out, c->live);
-    mr_list_add(ctx, out, c->live);
+    const uint64_t costs[] = {
+        c->ops,  c->flops, c->ns,   c->read, c->written, c->read + c->written,
+        c->made, c->saved, c->live, c->live};
+    add_all(ctx, out, costs, MR_COUNT(costs));
 }
 
 void mr_list_ops(mr_ctx *ctx, const mr_state *state, mr_extent extent, mr_list *out)
@@ -182,14 +176,9 @@ static void put_layer(mr_ctx *ctx, const mr_group *layer, bool repeated, mr_list
     if (repeated) shown = mr_printf(ctx, "%s, call %" PRIu32, name, layer->call + 1);
     mr_list_add_text(ctx, out, shown, name);
     mr_list_add(ctx, out, layer->call);
-    mr_list_add(ctx, out, c->ops);
-    mr_list_add(ctx, out, c->flops);
-    mr_list_add(ctx, out, c->ns);
-    mr_list_add(ctx, out, c->made);
-    mr_list_add(ctx, out, c->saved);
-    mr_list_add(ctx, out, c->saved_per_sample);
-    mr_list_add(ctx, out, c->live);
-    mr_list_add(ctx, out, c->live);
+    const uint64_t costs[] = {c->ops,  c->flops, c->ns, c->made, c->saved, c->saved_per_sample,
+                              c->live, c->live};
+    add_all(ctx, out, costs, MR_COUNT(costs));
 }
 
 /* Layers that are called more than once. */

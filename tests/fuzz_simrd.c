@@ -1,22 +1,9 @@
-/* The reader of simrd logs, whatever the bytes: an error, or a trace for the referee. */
-#include "format.h"
+/* The reader of simrd logs, whatever the bytes. */
+#include "fuzz_reader.h"
 
 extern const mr_format mr_format_simrd;
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
-    mr_ctx ctx = {0};
-    mr_source *source;
-    mr_trace trace;
-    const mr_read_options options = {.ends_inclusive = n % 2};
-    if (!mr_source_memory(&ctx, "fuzz", data, n, &source)) {
-        mr_format_simrd.detect(data, n);
-        const mr_status status = mr_format_simrd.read(&ctx, source, &options, &trace);
-        mr_source_close(source);
-        if (!status) mr_trace_check(&ctx, &trace);
-    }
-    mr_ctx_clear(&ctx);
-    return 0;
+    return fuzz_reader(&mr_format_simrd, data, n);
 }

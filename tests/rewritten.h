@@ -23,6 +23,20 @@ static inline mr_status evaluated(mr_ctx *ctx, const char *file, const char *spe
     return mr_trace_check(ctx, &answer->trace);
 }
 
+/* Peak of the bytes asked for; 0 where it cannot be evaluated, which is a failure. */
+static inline uint64_t predicted_peak(const char *file, const char *spec)
+{
+    mr_ctx ctx = {0};
+    mr_trace in;
+    mr_answer answer;
+    uint32_t at;
+    uint64_t peak = 0;
+    if (evaluated(&ctx, file, spec, &in, &answer)) TEST_FAIL("%s: %s", spec, ctx.failure.text);
+    else peak = mr_schedule_peak(&answer.schedule, &at);
+    mr_ctx_clear(&ctx);
+    return peak;
+}
+
 /* What the last rewrite reads and what it makes of that, which is not settled yet. */
 static inline mr_status rewritten(mr_ctx *ctx, const char *file, const char *spec,
                                   mr_trace *in, mr_trace *out)

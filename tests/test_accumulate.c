@@ -1,19 +1,6 @@
 /* accumulate: what micro-batches need, what the referee makes of them, and who is refused. */
 #include "rewritten.h"
 
-static uint64_t peak_of(const char *file, const char *spec)
-{
-    mr_ctx ctx = {0};
-    mr_trace in;
-    mr_answer answer;
-    uint64_t peak = 0;
-    uint32_t at;
-    if (evaluated(&ctx, file, spec, &in, &answer)) TEST_FAIL("%s", ctx.failure.text);
-    else peak = mr_schedule_peak(&answer.schedule, &at);
-    mr_ctx_clear(&ctx);
-    return peak;
-}
-
 #define BERT "models/bert-base-mlm-b32-s128.csv.gz"
 #define BERT_FOUR_COPIES ((double)1761678240) /* fp32 weights, gradients and two moments */
 
@@ -21,11 +8,11 @@ static uint64_t peak_of(const char *file, const char *spec)
  * is no longer in the backward pass but where the optimizer has a copy of its own. */
 TEST(activations_take_a_kth)
 {
-    const double a = 2 * ((double)peak_of(BERT, "accumulate:2") - BERT_FOUR_COPIES);
+    const double a = 2 * ((double)predicted_peak(BERT, "accumulate:2") - BERT_FOUR_COPIES);
     for (int k = 4; k <= 8; k *= 2) {
         char spec[32];
         snprintf(spec, sizeof spec, "accumulate:%d", k);
-        const double peak = (double)peak_of(BERT, spec), law = BERT_FOUR_COPIES + a / k;
+        const double peak = (double)predicted_peak(BERT, spec), law = BERT_FOUR_COPIES + a / k;
         if (peak < 0.99 * law || peak > 1.01 * law)
             TEST_FAIL("k=%d: %.0f bytes, expected %.0f within 1 %%", k, peak, law);
     }

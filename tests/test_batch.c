@@ -3,31 +3,18 @@
 
 #define BERT "models/bert-base-mlm-b32-s128.csv.gz"
 
-static uint64_t peak_of(const char *file, const char *spec)
-{
-    mr_ctx ctx = {0};
-    mr_trace in;
-    mr_answer answer;
-    uint32_t at;
-    uint64_t peak = 0;
-    if (evaluated(&ctx, file, spec, &in, &answer)) TEST_FAIL("%s: %s", spec, ctx.failure.text);
-    else peak = mr_schedule_peak(&answer.schedule, &at);
-    mr_ctx_clear(&ctx);
-    return peak;
-}
-
 TEST(a_batch_can_grow_and_shrink)
 {
-    CHECK_EQ(peak_of(BERT, "batch:8+batch:32"), peak_of(BERT, "batch:32"));
-    CHECK_EQ(peak_of(BERT, "batch:64+batch:16"), peak_of(BERT, "batch:16"));
-    CHECK(peak_of(BERT, "batch:64") > peak_of(BERT, "batch:32"));
+    CHECK_EQ(predicted_peak(BERT, "batch:8+batch:32"), predicted_peak(BERT, "batch:32"));
+    CHECK_EQ(predicted_peak(BERT, "batch:64+batch:16"), predicted_peak(BERT, "batch:16"));
+    CHECK(predicted_peak(BERT, "batch:64") > predicted_peak(BERT, "batch:32"));
 }
 
 TEST(other_rewrites_follow_the_new_batch)
 {
-    CHECK_EQ(peak_of(BERT, "batch:8+accumulate:1"), peak_of(BERT, "batch:8"));
-    CHECK_EQ(peak_of(BERT, "batch:16+checkpoint"), peak_of(BERT, "checkpoint+batch:16"));
-    CHECK(peak_of(BERT, "batch:64+accumulate:2") < peak_of(BERT, "batch:64"));
+    CHECK_EQ(predicted_peak(BERT, "batch:8+accumulate:1"), predicted_peak(BERT, "batch:8"));
+    CHECK_EQ(predicted_peak(BERT, "batch:16+checkpoint"), predicted_peak(BERT, "checkpoint+batch:16"));
+    CHECK(predicted_peak(BERT, "batch:64+accumulate:2") < predicted_peak(BERT, "batch:64"));
 }
 
 TEST(what_has_no_batch_is_refused)

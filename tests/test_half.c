@@ -36,19 +36,6 @@ TEST(what_is_half_already_is_refused)
 
 /* ---- masters --------------------------------------------------------------------------- */
 
-static uint64_t peak_of(const char *file, const char *spec)
-{
-    mr_ctx ctx = {0};
-    mr_trace in;
-    mr_answer answer;
-    uint32_t at;
-    uint64_t peak = 0;
-    if (evaluated(&ctx, file, spec, &in, &answer)) TEST_FAIL("%s: %s", spec, ctx.failure.text);
-    else peak = mr_schedule_peak(&answer.schedule, &at);
-    mr_ctx_clear(&ctx);
-    return peak;
-}
-
 /* Numbers of parameters, and of those among them that the update changes. */
 static void count(const mr_trace *in, uint64_t *all, uint64_t *trained)
 {
@@ -155,9 +142,9 @@ TEST(masters_go_with_what_else_there_is)
         "sdpa+half:masters=True",
         "share:groups=[layers.*]+half:masters=True",
     };
-    const uint64_t whole = peak_of(BERT, "accumulate:1");
-    for (size_t i = 0; i < MR_COUNT(specs); i++) CHECK(peak_of(BERT, specs[i]) < whole);
-    CHECK(peak_of("models/resnet50-b64-i224.csv.gz", "half:masters=True+inplace") > 0);
+    const uint64_t whole = predicted_peak(BERT, "accumulate:1");
+    for (size_t i = 0; i < MR_COUNT(specs); i++) CHECK(predicted_peak(BERT, specs[i]) < whole);
+    CHECK(predicted_peak("models/resnet50-b64-i224.csv.gz", "half:masters=True+inplace") > 0);
 }
 
 TEST(what_has_no_masters_is_refused)
