@@ -13,16 +13,21 @@ typedef struct team {
     uint32_t told; /* cells before it are kept */
 } team;
 
-static mr_status evaluate(mr_ctx *ctx, const mr_suite *suite, mr_suite_cell *cell)
+mr_question mr_suite_question(const mr_suite *suite, const mr_suite_cell *cell)
 {
     const mr_suite_device *device = &suite->devices.at[cell->device];
     const mr_suite_trace *trace = &suite->traces.at[cell->trace];
-    const mr_question question = {.trace = &trace->trace,
-                                  .spec = &suite->specs.at[cell->spec].spec,
-                                  .device = &device->device,
-                                  .capacity = device->capacity,
-                                  .cuda_device = trace->cuda_device,
-                                  .iterations = trace->iterations};
+    return (mr_question){.trace = &trace->trace,
+                         .spec = &suite->specs.at[cell->spec].spec,
+                         .device = &device->device,
+                         .capacity = device->capacity,
+                         .cuda_device = trace->cuda_device,
+                         .iterations = trace->iterations};
+}
+
+static mr_status evaluate(mr_ctx *ctx, const mr_suite *suite, mr_suite_cell *cell)
+{
+    const mr_question question = mr_suite_question(suite, cell);
     mr_answer *answer = MR_NEW(ctx, mr_answer);
     MR_TRY(mr_evaluate(ctx, &question, answer));
     cell->metrics = answer->metrics;

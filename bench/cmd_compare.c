@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compare.h"
+#include "measured.h"
 
 /* Tried when the command line names no spec: what was recorded, what is often advised, and the
  * two ends of what is possible. */
@@ -78,7 +79,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     MR_TRY(choose_specs(ctx, args, &scene.trace, &chosen));
     mr_comparison c = {.scene = &scene, .specs = chosen.n, .fit = args->fit};
     MR_TRY(mr_measure_options(ctx, args, &c));
-    if (c.backend) MR_TRY(mr_measure_probe(ctx, &scene, &c));
+    if (c.on_device) MR_TRY(mr_probe(ctx, &scene.device, &c.manner));
     if (args->limit && !args->capacity) scene.capacity = args->limit;
     c.cells = MR_NEW_N(ctx, mr_cell, c.specs * scene.cuda_device_count);
     for (uint32_t i = 0; i < c.specs * scene.cuda_device_count; i++) {
@@ -86,7 +87,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
         c.cells[i].cuda_device = scene.cuda_devices[i / c.specs];
     }
     mr_compare(ctx, &c, (uint32_t)args->jobs);
-    if (c.backend) mr_measure(&c);
+    if (c.on_device) mr_measure(&c);
     MR_TRY(write_comparison(ctx, args, &c));
     report_failures(ctx, &c, answer);
     return MR_OK;
@@ -108,6 +109,7 @@ static const mr_option options[] = {
               "find the smallest memory on which each spec passes, to 1 MiB"),
     MR_OPTION("format", 'f', CHOICE, format, 0, 0, "table|csv|json|md", "how to print (table)"),
     MR_OPTION("output", 'o', TEXT, output, 0, 0, "FILE", "write there instead of printing"),
+    MR_OPTION_ON,
     MR_OPTIONS_MEASURE,
     MR_OPTION_JOBS,
     MR_OPTIONS_READING,

@@ -106,10 +106,12 @@ typedef struct mr_option {
     MR_OPTION("alloc-conf", 0, TEXTS, alloc_conf, 0, 0, "TEXT",                                \
               "add a row with this PYTORCH_CUDA_ALLOC_CONF; may be repeated")
 
+#define MR_OPTION_ON                                                                           \
+    MR_OPTION("on", 0, CHOICE, on, 0, 0, "model|cuda",                                         \
+              "predict (model), or carry it out on a GPU of this machine as well")
+
 /* Carrying out on a device of the machine. */
 #define MR_OPTIONS_MEASURE                                                                     \
-    MR_OPTION("on", 0, CHOICE, on, 0, 0, "model|cuda",                                         \
-              "predict (model), or carry it out on a GPU of this machine as well"),            \
     MR_OPTION("compute", 0, CHOICE, compute, 0, 0, "none|touch|full",                          \
               "on a GPU: run no ops, let each read and write its tensors once (default), or "  \
               "compute products by cuBLAS and let others that compute take their time"),       \
@@ -139,7 +141,7 @@ typedef struct mr_command {
 
 #define MR_COMMANDS(X)                                                                         \
     X(list) X(info) X(compare) X(sweep) X(explain) X(check) X(convert) X(plan) X(plot)         \
-    X(calibrate)
+    X(calibrate) X(fidelity)
 
 #define X(name) extern const mr_command mr_command_##name;
 MR_COMMANDS(X)

@@ -21,8 +21,8 @@ typedef struct mr_comparison {
     mr_cell *cells; /* device by device, in each the specs in order */
     uint32_t specs;
     bool fit;       /* smallest capacities were looked for */
-    const mr_backend *backend; /* carries the placements out; NULL: the model alone */
-    mr_manner manner;
+    bool on_device; /* the placements are carried out as well, */
+    mr_manner manner; /* in this manner */
 } mr_comparison;
 
 /* Computes the cells on `jobs` threads.  The result does not depend on their number. */
@@ -32,16 +32,11 @@ void mr_compare(mr_ctx *ctx, mr_comparison *comparison, uint32_t jobs);
 
 /* --on and what belongs to it. */
 mr_status mr_measure_options(mr_ctx *ctx, const mr_args *args, mr_comparison *out);
-/* Is there a device that would do it?  Before anything is computed for it. */
-mr_status mr_measure_probe(mr_ctx *ctx, const mr_scene *scene, const mr_comparison *comparison);
 void mr_measure(mr_comparison *comparison);
 
-/* A table of its own; columns of CSV and members of JSON. */
+/* A table of its own. */
 void mr_report_measured(mr_ctx *ctx, const mr_comparison *comparison, bool markdown,
                         mr_sink *sink);
-void mr_report_measured_names(mr_sink *sink);
-void mr_report_measured_values(const mr_cell *cell, mr_sink *sink);
-void mr_report_measured_json(const mr_cell *cell, mr_sink *sink);
 
 /* ---- how good predictions are ------------------------------------------------------------ */
 

@@ -65,47 +65,26 @@ models="${MODELS:-lstm-650-b20-s35 unet-b8-i256 vgg16-b64-i224 resnet50-b64-i224
 specs="pytorch pytorch:expandable_segments=True pytorch:max_split_size_mb=128
        pytorch:roundup_power2_divisions=8 pytorch:garbage_collection_threshold=0.8 native plan
        inplace/pytorch accumulate:2/pytorch mincut/pytorch nograd/pytorch"
-: >"$folder/fidelity.csv"
-for model in $models; do
-    trace=$root/traces/models/$model.csv.gz
-    [ -e "$trace" ] || continue
-    enough 30 "$model" || break
-    for compute in touch full; do
-        timeout "$(left)" "$memreuse" compare "$trace" --device "$device" --on cuda \
-            --compute $compute -n 7 --format csv $specs 2>>"$folder/fidelity.err" |
-            sed "1s/^/compute,/; 1!s/^/$compute,/" >"$folder/part.csv"
-        [ -s "$folder/fidelity.csv" ] && sed -i 1d "$folder/part.csv"
-        cat "$folder/part.csv" >>"$folder/fidelity.csv"
+suite=$folder/suite.txt
+{
+    echo "title Predicted and measured"
+    echo "device $device"
+    echo "iterations 7"
+    for model in $models; do
+        [ -e "$root/traces/models/$model.csv.gz" ] || continue
+        echo "trace $model $root/traces/models/$model.csv.gz"
+        # shellcheck disable=SC2086
+        echo "cells $model :" $specs
     done
-    say "$model"
+} >"$suite"
+for compute in touch full; do
+    enough 30 "--compute $compute" || break
+    share=$(left)
+    [ $compute = full ] || share=$((share / 2))
+    timeout --foreground -s INT $((share + 20)) "$memreuse" fidelity "$suite" --compute $compute \
+        --seconds "$share" -o "$folder/fidelity-$compute.csv" >"$folder/fidelity-$compute.txt" \
+        2>"$folder/fidelity-$compute.err"
+    say "$compute: $(tail -n 2 "$folder/fidelity-$compute.txt")"
 done
-rm -f "$folder/part.csv"
-
-# The errors in a table: how far peaks and times are off.
-awk -F, '
-    NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
-    !$column["measured_peak_device"] { next }
-    {
-        cells[$1]++
-        off = $column["measured_peak_device"] - $column["peak_device"]
-        if (off < 0) off = -off
-        if (off <= 2097152) exact[$1]++
-        if ($column["measured_time"] && $column["time"]) {
-            e = $column["time"] / $column["measured_time"] - 1
-            errors[$1, ++timed[$1]] = e < 0 ? -e : e
-        }
-    }
-    END {
-        for (c in cells) {
-            n = timed[c]
-            for (i = 1; i <= n; i++) { # insertion
-                v = errors[c, i]
-                for (j = i - 1; j > 0 && errors[c, j] > v; j--) errors[c, j + 1] = errors[c, j]
-                errors[c, j + 1] = v
-            }
-            printf "compute %s: %d cells, %d peaks within a page, time off by %.1f %% in the median\n",
-                   c, cells[c], exact[c], n ? 100 * errors[c, int((n + 1) / 2)] : 0
-        }
-    }' "$folder/fidelity.csv" | tee "$folder/summary.txt"
 rm -rf "$build"
 say "done"

@@ -143,7 +143,7 @@ static void put_tables(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_si
         if (markdown) mr_table_markdown(ctx, &l.table, sink);
         else mr_table_text(ctx, &l.table, "", sink);
     }
-    if (c->backend) mr_report_measured(ctx, c, markdown, sink);
+    if (c->on_device) mr_report_measured(ctx, c, markdown, sink);
     if (markdown || !c->scene->cuda_device_count) return;
     mr_sink_print(sink, "\n");
     mr_report_notes(ctx, c, &l.metrics, sink);

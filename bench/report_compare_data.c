@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "compare.h"
+#include "measured.h"
 
 static void put_value(const mr_metrics *metrics, const mr_metric *metric, mr_sink *sink)
 {
@@ -15,6 +16,11 @@ static void put_value(const mr_metrics *metrics, const mr_metric *metric, mr_sin
 static const char *reason(const mr_cell *cell)
 {
     return cell->failure.status ? cell->failure.text : cell->not_measured.text;
+}
+
+static const mr_metrics *measured(const mr_cell *cell)
+{
+    return cell->was_measured ? &cell->measured : NULL;
 }
 
 static void put_csv_row(const mr_comparison *c, const mr_cell *cell, mr_sink *sink)
@@ -34,7 +40,7 @@ static void put_csv_row(const mr_comparison *c, const mr_cell *cell, mr_sink *si
     }
     mr_sink_print(sink, ",");
     if (cell->fit) mr_sink_print(sink, "%" PRIu64, cell->fit);
-    if (c->backend) mr_report_measured_values(cell, sink);
+    if (c->on_device) mr_report_measured_values(measured(cell), sink);
     mr_sink_print(sink, ",");
     mr_write_csv_field(sink, reason(cell));
     mr_sink_print(sink, "\n");
@@ -46,7 +52,7 @@ void mr_report_comparison_csv(const mr_comparison *c, mr_sink *sink)
     for (uint32_t i = 0; i < mr_metric_count; i++)
         mr_sink_print(sink, ",%s", mr_metric_list[i].name);
     mr_sink_print(sink, ",fit");
-    if (c->backend) mr_report_measured_names(sink);
+    if (c->on_device) mr_report_measured_names(sink);
     mr_sink_print(sink, ",reason\n");
     for (uint32_t i = 0; i < c->specs * c->scene->cuda_device_count; i++)
         put_csv_row(c, &c->cells[i], sink);
@@ -79,7 +85,7 @@ static void put_json_row(const mr_comparison *c, const mr_cell *cell, mr_sink *s
         else mr_sink_print(sink, "null");
     }
     put_json_number("fit", cell->fit, cell->fit, sink);
-    if (c->backend) mr_report_measured_json(cell, sink);
+    if (c->on_device) mr_report_measured_json(measured(cell), sink);
     mr_sink_print(sink, ", \"reason\": ");
     if (*reason(cell)) mr_write_json_string(sink, reason(cell));
     else mr_sink_print(sink, "null");

@@ -1,7 +1,7 @@
 /* measured -- what a device took, beside what was predicted for it. */
 #include <inttypes.h>
 
-#include "compare.h"
+#include "measured.h"
 
 /* What a device can tell, of all that is predicted. */
 static const struct {
@@ -31,22 +31,22 @@ static const char *spread(mr_ctx *ctx, const mr_metrics *measured)
     return mr_printf(ctx, "%.1f%%", 100 * (double)measured->spread / (double)measured->time);
 }
 
-static void add_row(mr_ctx *ctx, const mr_cell *cell, mr_table *table)
+static void add_row(mr_ctx *ctx, const mr_measured *row, mr_table *table)
 {
-    MR_PUSH(ctx, &table->cells, cell->spec->text);
+    MR_PUSH(ctx, &table->cells, row->name);
     for (size_t i = 0; i < MR_COUNT(shown); i++) {
         const mr_metric *m = metric_at(shown[i].offset);
-        const uint64_t predicted = mr_metric_value(&cell->metrics, m);
-        const uint64_t measured = mr_metric_value(&cell->measured, m);
+        const uint64_t predicted = mr_metric_value(row->predicted, m);
+        const uint64_t measured = mr_metric_value(row->measured, m);
         MR_PUSH(ctx, &table->cells, mr_show_value(ctx, m->unit, predicted));
         MR_PUSH(ctx, &table->cells, mr_show_value(ctx, m->unit, measured));
         MR_PUSH(ctx, &table->cells, error_of(ctx, predicted, measured));
     }
-    MR_PUSH(ctx, &table->cells, spread(ctx, &cell->measured));
+    MR_PUSH(ctx, &table->cells, spread(ctx, row->measured));
 }
 
-/* What stood in for the ops, of all cells together. */
-static void put_acts(const mr_comparison *c, mr_sink *sink)
+/* What stood in for the ops, of all rows together. */
+static void put_acts(const mr_measureds *rows, mr_sink *sink)
 {
     static const char *const texts[] = {
 #define X(name, text) text,
@@ -55,10 +55,10 @@ static void put_acts(const mr_comparison *c, mr_sink *sink)
     };
     double acts[MR_ACT_N] = {0}, all = 0;
     const char *separator = "\nof the predicted time: ";
-    for (uint32_t i = 0; i < c->specs * c->scene->cuda_device_count; i++)
-        for (uint32_t a = 0; c->cells[i].was_measured && a < MR_ACT_N; a++) {
-            acts[a] += (double)c->cells[i].measured.acts[a];
-            all += (double)c->cells[i].measured.acts[a];
+    for (uint32_t i = 0; i < rows->n; i++)
+        for (uint32_t a = 0; a < MR_ACT_N; a++) {
+            acts[a] += (double)rows->at[i].measured->acts[a];
+            all += (double)rows->at[i].measured->acts[a];
         }
     for (uint32_t a = 0; a < MR_ACT_N; a++) {
         if (acts[a] <= 0) continue;
@@ -68,11 +68,18 @@ static void put_acts(const mr_comparison *c, mr_sink *sink)
     if (all > 0) mr_sink_print(sink, "\n");
 }
 
-void mr_report_measured(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_sink *sink)
+const char *mr_show_manner(mr_ctx *ctx, const mr_manner *manner)
 {
-    static const char *const ops[] = {[MR_COMPUTE_NONE] = "no op run",
-                                      [MR_COMPUTE_TOUCH] = "each op's tensors touched",
-                                      [MR_COMPUTE_FULL] = "each op carried out or its time let pass"};
+    static const char *const ops[] = {
+        [MR_COMPUTE_NONE] = "no op run",
+        [MR_COMPUTE_TOUCH] = "each op's tensors touched",
+        [MR_COMPUTE_FULL] = "each op carried out or its time let pass"};
+    return mr_printf(ctx, "CUDA device %" PRIu32 ", %s%s", manner->gpu, ops[manner->compute],
+                     manner->verify ? " and every byte verified" : "");
+}
+
+void mr_report_measureds(mr_ctx *ctx, const mr_measureds *rows, bool markdown, mr_sink *sink)
+{
     MR_VEC(const char *) headings = {0};
     mr_table table = {0};
     MR_PUSH(ctx, &headings, "spec");
@@ -84,14 +91,10 @@ void mr_report_measured(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_s
     MR_PUSH(ctx, &headings, "\nspread");
     table.columns = headings.n;
     table.headings = headings.at;
-    for (uint32_t i = 0; i < c->specs * c->scene->cuda_device_count; i++)
-        if (c->cells[i].was_measured) add_row(ctx, &c->cells[i], &table);
-    mr_sink_print(sink, "\nmeasured on CUDA device %" PRIu32 ", %s%s; predicted for %s\n\n",
-                  c->manner.gpu, ops[c->manner.compute],
-                  c->manner.verify ? " and every byte verified" : "", c->scene->device.name);
+    for (uint32_t i = 0; i < rows->n; i++) add_row(ctx, &rows->at[i], &table);
     if (markdown) mr_table_markdown(ctx, &table, sink);
     else mr_table_text(ctx, &table, "", sink);
-    put_acts(c, sink);
+    put_acts(rows, sink);
 }
 
 void mr_report_measured_names(mr_sink *sink)
@@ -101,28 +104,26 @@ void mr_report_measured_names(mr_sink *sink)
     mr_sink_print(sink, ",measured_spread");
 }
 
-void mr_report_measured_values(const mr_cell *cell, mr_sink *sink)
+void mr_report_measured_values(const mr_metrics *measured, mr_sink *sink)
 {
     for (size_t i = 0; i < MR_COUNT(shown); i++) {
-        mr_sink_print(sink, ",");
-        if (!cell->was_measured) continue;
-        mr_sink_print(sink, "%" PRIu64,
-                      mr_metric_value(&cell->measured, metric_at(shown[i].offset)));
+        const mr_metric *m = metric_at(shown[i].offset);
+        if (measured) mr_sink_print(sink, ",%" PRIu64, mr_metric_value(measured, m));
+        else mr_sink_print(sink, ",");
     }
-    mr_sink_print(sink, ",");
-    if (cell->was_measured) mr_sink_print(sink, "%" PRIu64, cell->measured.spread);
+    if (measured) mr_sink_print(sink, ",%" PRIu64, measured->spread);
+    else mr_sink_print(sink, ",");
 }
 
-void mr_report_measured_json(const mr_cell *cell, mr_sink *sink)
+void mr_report_measured_json(const mr_metrics *measured, mr_sink *sink)
 {
     for (size_t i = 0; i < MR_COUNT(shown); i++) {
         const mr_metric *m = metric_at(shown[i].offset);
         mr_sink_print(sink, ", \"measured_%s\": ", m->name);
-        if (cell->was_measured)
-            mr_sink_print(sink, "%" PRIu64, mr_metric_value(&cell->measured, m));
+        if (measured) mr_sink_print(sink, "%" PRIu64, mr_metric_value(measured, m));
         else mr_sink_print(sink, "null");
     }
-    if (cell->was_measured)
-        mr_sink_print(sink, ", \"measured_spread\": %" PRIu64, cell->measured.spread);
+    if (measured)
+        mr_sink_print(sink, ", \"measured_spread\": %" PRIu64, measured->spread);
     else mr_sink_print(sink, ", \"measured_spread\": null");
 }

@@ -167,6 +167,8 @@ const mr_suite_cell *mr_suite_cell_at(const mr_suite *suite, uint32_t trace, uin
 /* Computes what is not done yet.  `output` is the file that the cells will be written to, or
  * NULL: beside it, finished cells are kept until all are done, and found again. */
 mr_status mr_suite_compute(mr_ctx *ctx, mr_suite *suite, const char *output, uint32_t jobs);
+/* What a cell asks. */
+mr_question mr_suite_question(const mr_suite *suite, const mr_suite_cell *cell);
 void mr_suite_judge(mr_ctx *ctx, mr_suite *suite);
 mr_verdict mr_claim_verdict(const mr_suite *suite, uint32_t claim);
 

@@ -25,6 +25,25 @@ for trace in "$traces"/*.csv; do
         END { exit wrong || rows != 3 }' || complain "$trace: $rows"
 done
 
+# A suite: every cell but the bound is measured, and its peak is the predicted one.
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+{
+    echo "title Predicted and measured"
+    for trace in mlp blocks; do echo "trace $trace $traces/$trace.csv"; done
+    echo "cells mlp blocks : pytorch native checkpoint/pytorch bound"
+} >"$work/suite.txt"
+on_fake fidelity "$work/suite.txt" $compute -o "$work/cells.csv" >"$work/said.txt" 2>&1 \
+    || complain "fidelity: exit code $?: $(cat "$work/said.txt")"
+grep -q "^[56] cells measured, [56] of their peaks within a page" "$work/said.txt" \
+    || complain "fidelity said: $(cat "$work/said.txt")"
+awk -F, '
+    NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+    $3 == "bound" || $column["result"] != "fits" { next }
+    $column["measured_peak_device"] != $column["peak_device"] { exit 1 }
+    { rows++ }
+    END { exit rows < 5 }' "$work/cells.csv" || complain "fidelity wrote: $(cat "$work/cells.csv")"
+
 # Sentences and exit codes of what goes wrong.
 says() # EXPECTED ARGUMENT...: exit code 1, one line that has the text
 {
