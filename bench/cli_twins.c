@@ -65,12 +65,22 @@ mr_status mr_twins_add(mr_ctx *ctx, const mr_spec *spec, mr_twins_list *list)
     return status;
 }
 
+static const char *show_worst(mr_ctx *ctx, const mr_twins *twins)
+{
+    if (twins->worst == 0) return "peak exact";
+    const double shown = ceil(twins->worst * 100) / 100; /* never less than it was */
+    return mr_printf(ctx, "peak within %.2f %%", shown);
+}
+
 const char *mr_twins_text(mr_ctx *ctx, const mr_twins *twins)
 {
     if (!twins->n) return mr_printf(ctx, "%s: unchecked", twins->technique);
-    const char *n = mr_show_count(ctx, twins->n, "twin", "twins");
-    if (twins->worst == 0)
-        return mr_printf(ctx, "%s: checked on %s, peak exact", twins->technique, n);
-    const double shown = ceil(twins->worst * 100) / 100; /* never less than it was */
-    return mr_printf(ctx, "%s: checked on %s, peak within %.2f %%", twins->technique, n, shown);
+    return mr_printf(ctx, "%s: checked on %s, %s", twins->technique,
+                     mr_show_count(ctx, twins->n, "twin", "twins"), show_worst(ctx, twins));
+}
+
+const char *mr_twins_brief(mr_ctx *ctx, const mr_twins *twins)
+{
+    if (!twins->n) return mr_printf(ctx, "%s: unchecked", twins->technique);
+    return mr_printf(ctx, "%s: %s", twins->technique, show_worst(ctx, twins));
 }

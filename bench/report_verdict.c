@@ -106,8 +106,9 @@ static void put_claim(mr_ctx *ctx, const mr_suite *suite, uint32_t c, mr_sink *s
 
 #define NAMED 6 /* techniques that nothing is known of; more are only counted */
 
-/* What predictions with these rewrites were worth where they could be checked. */
-static void put_twins(mr_ctx *ctx, const mr_suite *suite, mr_sink *sink)
+/* What predictions with these rewrites were worth where they could be checked.  Markdown is
+ * kept, and says where to count. */
+static void put_twins(mr_ctx *ctx, const mr_suite *suite, bool markdown, mr_sink *sink)
 {
     mr_twins_list list = {0};
     const char *checked = "", *unchecked = "";
@@ -117,35 +118,40 @@ static void put_twins(mr_ctx *ctx, const mr_suite *suite, mr_sink *sink)
     for (uint32_t i = 0; i < list.n; i++) {
         const mr_twins *t = &list.at[i];
         if (t->n)
-            checked =
-                mr_printf(ctx, "%s%s%s", checked, *checked ? "; " : "", mr_twins_text(ctx, t));
+            checked = mr_printf(ctx, "%s%s%s", checked, *checked ? "; " : "",
+                                markdown ? mr_twins_brief(ctx, t) : mr_twins_text(ctx, t));
         else if (n++ < NAMED)
             unchecked =
                 mr_printf(ctx, "%s%s%s", unchecked, *unchecked ? ", " : "", t->technique);
     }
     if (n > NAMED) unchecked = mr_printf(ctx, "%s and %" PRIu32 " more", unchecked, n - NAMED);
+    if (*checked && markdown)
+        checked =
+            mr_printf(ctx, "Held against all twins ([twins.csv](twins.csv)): %s", checked);
     if (*checked) mr_sink_print(sink, "%s\n", mr_fold(ctx, mr_printf(ctx, "%s.", checked), 0));
     if (*unchecked)
         mr_sink_print(sink, "%s\n",
                       mr_fold(ctx, mr_printf(ctx, "Unchecked: %s.", unchecked), 0));
 }
 
-static void put_setting(mr_ctx *ctx, const mr_suite *suite, mr_sink *sink)
+static void put_setting(mr_ctx *ctx, const mr_suite *suite, bool markdown, mr_sink *sink)
 {
     if (suite->title) mr_sink_print(sink, "%s\n", mr_fold(ctx, suite->title, 0));
     for (uint32_t i = 0; i < suite->notes.n; i++)
         mr_sink_print(sink, "%s\n", mr_fold(ctx, suite->notes.at[i], 0));
-    mr_sink_print(sink, "%s:", suite->device_assumed ? "Costs of" : "On");
+    const char *text = suite->device_assumed ? "Costs of:" : "On:";
     for (uint32_t i = 0; i < suite->devices.n; i++)
-        mr_sink_print(sink, "%s %s", i ? "," : "", suite->devices.at[i].device.name);
-    mr_sink_print(sink, "; TF32: %s; %s.\n", suite->tf32, mr_suite_iterations(ctx, suite));
-    put_twins(ctx, suite, sink);
+        text = mr_printf(ctx, "%s%s %s", text, i ? "," : "", suite->devices.at[i].device.name);
+    text = mr_printf(ctx, "%s; TF32: %s; %s.", text, suite->tf32,
+                     mr_suite_iterations(ctx, suite));
+    mr_sink_print(sink, "%s\n", mr_fold(ctx, text, 0));
+    put_twins(ctx, suite, markdown, sink);
     mr_sink_print(sink, "\n");
 }
 
 static void put_text(mr_ctx *ctx, const mr_suite *suite, mr_sink *sink)
 {
-    put_setting(ctx, suite, sink);
+    put_setting(ctx, suite, false, sink);
     for (uint32_t c = 0; c < suite->claims.n; c++) put_claim(ctx, suite, c, sink);
 }
 
@@ -167,7 +173,7 @@ static void put_markdown(mr_ctx *ctx, const mr_suite *suite, mr_sink *sink)
         MR_PUSH(ctx, &table.cells,
                 f->known ? show_values(ctx, expect_of(suite, f), f) : f->why);
     }
-    put_setting(ctx, suite, sink);
+    put_setting(ctx, suite, true, sink);
     mr_table_markdown(ctx, &table, sink);
 }
 

@@ -21,5 +21,7 @@ mr_status mr_twins_add(mr_ctx *ctx, const mr_spec *spec, mr_twins_list *list);
 
 /* "checkpoint: checked on 20 twins, peak within 0.02 %" (or exact), "checkpoint: unchecked" */
 const char *mr_twins_text(mr_ctx *ctx, const mr_twins *twins);
+/* "checkpoint: peak within 0.02 %": for texts that are kept, while twins become more. */
+const char *mr_twins_brief(mr_ctx *ctx, const mr_twins *twins);
 
 #endif
