@@ -57,7 +57,9 @@ static bool parse_number(const char *text, uint64_t *out)
     uint64_t value = 0;
     if (!*text) return false;
     for (; *text; text++) {
-        if (*text < '0' || *text > '9' || value > (UINT64_MAX - 9) / 10) return false;
+        if (*text < '0' || *text > '9') return false;
+        if (value > (UINT64_MAX - 9) / 10)
+            value = UINT64_MAX / 10 - 1; /* more than is allowed */
         value = value * 10 + (uint64_t)(*text - '0');
     }
     *out = value;
@@ -102,6 +104,8 @@ static mr_status set_choice(reader *r, const mr_option *o, const char *text)
 static mr_status set(reader *r, const mr_option *o, const char *text)
 {
     void *field = (char *)r->out + o->offset;
+    if (o->type == MR_OPTION_TEXT && !*text)
+        return mr_fail(r->ctx, MR_EUSAGE, "--%s is empty, expected %s", o->name, o->argument);
     switch (o->type) {
     case MR_OPTION_SWITCH: *(bool *)field = true; break;
     case MR_OPTION_TEXT: *(const char **)field = text; break;
@@ -151,9 +155,13 @@ static mr_status check_words(mr_ctx *ctx, const mr_command *command, const mr_wo
     if (words->n < command->words_min)
         return mr_fail(ctx, MR_EUSAGE, "%s lacks an argument: memreuse %s %s", command->name,
                        command->name, command->usage);
+    if (command->words_min && !*words->at[0])
+        return mr_fail(ctx, MR_EUSAGE, "the first argument is empty: memreuse %s %s",
+                       command->name, command->usage);
     if (words->n > command->words_max)
-        return mr_fail(ctx, MR_EUSAGE, "%s does not expect '%s': memreuse %s %s", command->name,
-                       words->at[command->words_max], command->name, command->usage);
+        return mr_fail(ctx, MR_EUSAGE, "%s does not expect '%s': memreuse %s%s%s",
+                       command->name, words->at[command->words_max], command->name,
+                       *command->usage ? " " : "", command->usage);
     return MR_OK;
 }
 

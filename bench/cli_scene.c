@@ -154,6 +154,16 @@ mr_status mr_scene_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer 
     return status;
 }
 
+static mr_status check_start(mr_ctx *ctx, const mr_args *args, const mr_trace *trace)
+{
+    if (!args->as_recorded || trace->histories.n) return MR_OK;
+    return mr_fail(ctx, MR_EUNSUPPORTED,
+                   args->from ? "--as-recorded: what the allocator held is known of the "
+                                "beginning of '%s', not of --from %s"
+                              : "--as-recorded: '%s' does not say what the allocator held%s",
+                   trace->name, args->from ? args->from : "");
+}
+
 mr_status mr_output_check(mr_ctx *ctx, const char *input, const char *output)
 {
     struct stat in, out;
@@ -173,6 +183,7 @@ mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out)
     MR_TRY(choose_device(ctx, args, out));
     MR_TRY(read_recording(ctx, args, &out->trace));
     MR_TRY(cut(ctx, args, &out->trace));
+    MR_TRY(check_start(ctx, args, &out->trace));
     return choose_cuda_devices(ctx, args, out);
 }
 

@@ -51,9 +51,11 @@ static mr_status find_step(mr_ctx *ctx, const mr_schedule *schedule, const steps
         *out = &list->at[i];
         if (strlen((*out)->name) == n && strncmp((*out)->name, name, n) == 0) return MR_OK;
     }
-    return mr_fail(ctx, MR_EUSAGE, "--at: '%s' has no step %.*s, its steps are %s to %s",
-                   schedule->trace->name, (int)n, name, list->at[0].name,
-                   list->at[list->n - 1].name);
+    const char *first = list->at[0].name, *last = list->at[list->n - 1].name;
+    return mr_fail(ctx, MR_EUSAGE, "--at: '%s' has no step %.*s, %s %s%s%s",
+                   schedule->trace->name, (int)n, name,
+                   list->n == 1 ? "its only one is" : "its steps are", first,
+                   list->n == 1 ? "" : " to ", list->n == 1 ? "" : last);
 }
 
 /* ---- peaks ------------------------------------------------------------------------------- */
@@ -206,13 +208,17 @@ static mr_status find_in_step(mr_ctx *ctx, const mr_schedule *schedule, const st
     const size_t n = strspn(text, "0123456789");
     const numbered *step = list->at;
     phase_edge edge;
+    if (text[n] && text[n] != ':')
+        return mr_fail(ctx, MR_EUSAGE,
+                       "--at is '%s', expected a step such as %s or %s:forward-end", text,
+                       step->name, step->name);
     MR_TRY(find_step(ctx, schedule, list, text, n, &step));
     if (!text[n]) {
         out->events = peak_of(ctx, schedule, step->stretch);
         out->title = mr_printf(ctx, "at the peak of step %s", step->name);
         return MR_OK;
     }
-    if (text[n] == ':' && parse_edge(text + n + 1, &edge))
+    if (parse_edge(text + n + 1, &edge))
         return find_edge(ctx, schedule, step->stretch, &edge, out);
     return mr_fail(ctx, MR_EUSAGE, "--at is '%s', expected a step such as %s or %s:forward-end",
                    text, step->name, step->name);

@@ -261,6 +261,10 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     mr_args chosen = *args;
     mr_scene scene;
     mr_sink *sink;
+    if (args->depth && args->by && strcmp(args->by, "module") != 0
+        && strcmp(args->by, "layer") != 0)
+        return mr_fail(ctx, MR_EUSAGE, "--depth is for modules and layers, not for --by %s",
+                       args->by);
     MR_TRY(mr_scene_read(ctx, args, &scene));
     const mr_makers *makers = mr_makers_new(ctx, &scene.trace);
     const bool page = !args->by && strcmp(args->format, "table") == 0;

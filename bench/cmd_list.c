@@ -143,6 +143,27 @@ static void show_device(mr_ctx *ctx, const mr_device *d, mr_sink *sink)
     mr_sink_print(sink, "  %-18s  %s (see bench/devices.md)\n", "sources", d->source);
 }
 
+static mr_status list_strategies_alone(mr_ctx *ctx, mr_sink *sink)
+{
+    (void)ctx;
+    list_strategies(sink);
+    return MR_OK;
+}
+
+static mr_status list_formats_alone(mr_ctx *ctx, mr_sink *sink)
+{
+    (void)ctx;
+    list_formats(sink);
+    return MR_OK;
+}
+
+static const struct {
+    const char *name;
+    mr_status (*put)(mr_ctx *ctx, mr_sink *sink);
+} tables[] = {{"strategies", list_strategies_alone},
+              {"formats", list_formats_alone},
+              {"devices", list_devices}};
+
 static mr_status show_one(mr_ctx *ctx, const char *name, mr_sink *sink)
 {
     mr_words names = {0};
@@ -159,10 +180,19 @@ static mr_status show_one(mr_ctx *ctx, const char *name, mr_sink *sink)
     mr_device device;
     if (mr_device_find(ctx, name, &device) == MR_OK)
         return show_device(ctx, &device, sink), MR_OK;
+    for (size_t i = 0; i < MR_COUNT(tables); i++) MR_PUSH(ctx, &names, tables[i].name);
     const char *near = mr_nearest(name, names.at, names.n);
+    if (!near && strstr(ctx->failure.text, "did you mean")) return MR_EUSAGE;
     if (!near) near = "";
     return mr_fail(ctx, MR_EUSAGE, "nothing is called '%s' (%s%s%s)", name,
                    *near ? "did you mean '" : "see memreuse list", near, *near ? "'?" : "");
+}
+
+static mr_status show(mr_ctx *ctx, const char *name, mr_sink *sink)
+{
+    for (size_t i = 0; i < MR_COUNT(tables); i++)
+        if (strcmp(tables[i].name, name) == 0) return tables[i].put(ctx, sink);
+    return show_one(ctx, name, sink);
 }
 
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
@@ -170,12 +200,8 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     (void)answer;
     mr_sink *sink;
     MR_TRY(mr_sink_open(ctx, "-", &sink));
-    const char *name = args->words.n ? args->words.at[0] : "";
-    if (!*name) MR_TRY(list_everything(ctx, sink));
-    else if (strcmp(name, "strategies") == 0) list_strategies(sink);
-    else if (strcmp(name, "formats") == 0) list_formats(sink);
-    else if (strcmp(name, "devices") == 0) MR_TRY(list_devices(ctx, sink));
-    else MR_TRY(show_one(ctx, name, sink));
+    const char *name = args->words.n ? args->words.at[0] : NULL;
+    MR_TRY(name ? show(ctx, name, sink) : list_everything(ctx, sink));
     return mr_sink_commit(sink);
 }
 
