@@ -210,6 +210,18 @@ TEST(breadth_shares_objects_that_may_grow)
     mr_ctx_clear(&ctx);
 }
 
+TEST(nnvm_shares_entries_of_about_the_same_size)
+{
+    /* With a factor of 2 at least, c takes the entry of 9 and d lets that of 4 grow; with one
+     * of 16 the entry of 10 grows to 100, which is better than a new one. */
+    mr_ctx ctx = {0};
+    CHECK_STR(ruled(&ctx, "nnvm", "a:0-1:9 b:0-1:4 c:2-3:7 d:2-3:5"), "0 9 0 9 |14");
+    CHECK_STR(ruled(&ctx, "nnvm", "a:0-1:10 b:2-3:100 c:2-3:9"), "0 0 100 |109");
+    CHECK_STR(ruled(&ctx, "nnvm", "a:0-1:100 b:2-3:6"), "0 100 |106");
+    CHECK_STR(ruled(&ctx, "nnvm", "a:0-2:5 b:0-1:7 c:1-4:6 d:2-3:5"), "0 5 5 0 |12");
+    mr_ctx_clear(&ctx);
+}
+
 TEST(inductor_splits_slots_in_space_and_time)
 {
     /* c moves into a's slot, whose rest takes d; e meets both, so it goes behind everything. */

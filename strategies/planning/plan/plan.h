@@ -96,6 +96,8 @@ mr_status plan_check(mr_ctx *ctx, const plan_problem *problem, const plan_layout
       "TVM, usmp/algo/greedy.cc", false, 0)                                                    \
     X(ort, "as they come, into the smallest hole of the moment",                               \
       "ONNX Runtime, framework/mem_pattern_planner.h", true, 0)                                \
+    X(nnvm, "as they come, into a free object of about that size, which may grow",             \
+      "NNVM and MXNet, plan_memory.cc", true, 0)                                               \
     X(inductor, "largest first, into a tree of splits in space and in time",                   \
       "PyTorch Inductor, codegen/memory_planning.py", true, PLAN_DEEPEST)                      \
     X(first_fit, "as they come, into the lowest hole", NULL, false, 0)                         \

@@ -39,6 +39,7 @@ const uint32_t *plan_sort(mr_ctx *ctx, plan_key *keys, uint32_t n);
 /* ---- rules that are more than an order ----------------------------------------------- */
 
 void plan_rule_breadth(mr_ctx *ctx, const plan_problem *problem, plan_layout *out);
+void plan_rule_nnvm(mr_ctx *ctx, const plan_problem *problem, plan_layout *out);
 void plan_rule_ort(mr_ctx *ctx, const plan_problem *problem, plan_layout *out);
 void plan_rule_inductor(mr_ctx *ctx, const plan_problem *problem, plan_layout *out);
 
