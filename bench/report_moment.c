@@ -339,6 +339,7 @@ static void put_pinned(mr_ctx *ctx, const mr_moment *m, const mr_args *args, mr_
 /* Memory that was there before anybody asked needs no reason for having been taken. */
 static void put_in_use(mr_ctx *ctx, const mr_moment *m, const mr_args *args, mr_sink *sink)
 {
+    if (!m->answer->metrics.peak_allocated) return;
     mr_sink_print(sink, "Handed out, the largest\n");
     put_holders(ctx, m, 0, m->left.n, (uint32_t)args->top, sink);
     mr_sink_print(sink, "\n");
