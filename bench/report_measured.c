@@ -68,6 +68,29 @@ static void put_acts(const mr_measureds *rows, mr_sink *sink)
     if (all > 0) mr_sink_print(sink, "\n");
 }
 
+/* What may have spoilt the measurement. */
+static void put_disturbances(mr_ctx *ctx, const mr_measureds *rows, mr_sink *sink)
+{
+    mr_disturbance all = {0};
+    for (uint32_t i = 0; i < rows->n; i++) {
+        const mr_disturbance *d = &rows->at[i].measured->disturbance;
+        if (d->others > all.others) all.others = d->others;
+        if (d->others_bytes > all.others_bytes) all.others_bytes = d->others_bytes;
+        all.slowed |= d->slowed;
+        all.divided |= d->divided;
+    }
+    if (all.others)
+        mr_sink_print(sink, "warning: %s computed on this GPU as well, and held %s\n",
+                      mr_show_count(ctx, all.others, "other process", "other processes"),
+                      mr_show_bytes(ctx, all.others_bytes));
+#define X(bit, text)                                                                            \
+    if (all.slowed & (bit)) mr_sink_print(sink, "warning: the GPU was slowed down by " text "\n");
+    MR_SLOWED_LIST(X)
+#undef X
+    if (all.divided)
+        mr_sink_print(sink, "warning: the GPU is divided (MIG), others may use its bandwidth\n");
+}
+
 const char *mr_show_manner(mr_ctx *ctx, const mr_manner *manner)
 {
     static const char *const ops[] = {
@@ -95,6 +118,7 @@ void mr_report_measureds(mr_ctx *ctx, const mr_measureds *rows, bool markdown, m
     if (markdown) mr_table_markdown(ctx, &table, sink);
     else mr_table_text(ctx, &table, "", sink);
     put_acts(rows, sink);
+    put_disturbances(ctx, rows, sink);
 }
 
 void mr_report_measured_names(mr_sink *sink)

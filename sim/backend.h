@@ -2,6 +2,7 @@
 #ifndef MR_BACKEND_H
 #define MR_BACKEND_H
 
+#include "gpu_watch.h"
 #include "placement.h"
 
 /* What a device does in place of an op: name, how a report says it. */
@@ -28,6 +29,7 @@ typedef struct mr_times {
     uint64_t starved;   /* no kernel ran, for the host had issued none */
     uint64_t exposed;   /* no kernel ran, for a copy or communication had to come first */
     uint64_t held;      /* most bytes that the device itself said were taken; 0: nobody asked */
+    mr_disturbance disturbance; /* of a device */
     uint64_t acts[MR_ACT_N]; /* by a device: what its ops are thought to take, by what it did */
 } mr_times;
 

@@ -32,8 +32,7 @@ static mr_status choose_device(mr_cuda *c, mr_ctx *ctx)
                        c->manner.gpu, n);
     MR_TRY(mr_cuda_check(ctx, d, d->device(&c->gpu, (int)c->manner.gpu), "open the device"));
     MR_TRY(mr_cuda_check(ctx, d, d->name(c->name, sizeof c->name, c->gpu), "tell its name"));
-    MR_TRY(attribute(c, ctx, MR_CUDA_PROCESSORS, &c->processors));
-    return MR_OK;
+    return attribute(c, ctx, MR_CUDA_PROCESSORS, &c->processors);
 }
 
 static mr_status check_device(mr_cuda *c, mr_ctx *ctx)
@@ -78,9 +77,19 @@ static mr_status open_context(mr_cuda *c, mr_ctx *ctx)
 
 /* ---- beginning and end ------------------------------------------------------------------- */
 
+static mr_status watch(mr_cuda *c, mr_ctx *ctx)
+{
+    char bus[32];
+    MR_TRY(mr_cuda_check(ctx, &c->driver, c->driver.bus(bus, sizeof bus, c->gpu),
+                         "tell its place"));
+    c->watch = mr_gpu_watch_open(ctx, bus);
+    return MR_OK;
+}
+
 static mr_status begin(mr_cuda *c, mr_ctx *ctx)
 {
     MR_TRY(choose_device(c, ctx));
+    MR_TRY(watch(c, ctx));
     MR_TRY(check_device(c, ctx));
     MR_TRY(open_context(c, ctx));
     MR_TRY(mr_cuda_lanes_open(c, ctx));
@@ -94,6 +103,7 @@ static mr_status begin(mr_cuda *c, mr_ctx *ctx)
 /* Everything is tried, whatever fails before it. */
 static mr_status give_back(mr_cuda *c, mr_ctx *ctx)
 {
+    mr_gpu_watch_close(c->watch);
     if (!c->context) return MR_OK;
     mr_status status = mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work");
     const mr_status ended = mr_cuda_products_close(c, ctx);
@@ -128,6 +138,7 @@ static mr_status open(mr_ctx *ctx, const mr_assignment *assignment, void **self)
 static mr_status times(void *self, mr_ctx *ctx, mr_times *out)
 {
     mr_cuda *c = self;
+    mr_gpu_watch_look(c->watch, &c->times.disturbance); /* while it is busy */
     MR_TRY(mr_cuda_look(c, ctx));
     *out = c->times;
     out->now = mr_cuda_clock() - c->began;

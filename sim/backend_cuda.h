@@ -68,6 +68,7 @@ typedef struct mr_cuda {
     char name[128];
     int gpu, processors;
     mr_cuda_context *context;
+    mr_gpu_watch *watch; /* NULL: nothing can be asked */
     uint64_t granularity;
     mr_cuda_pointer filler, report;
     mr_cuda_module *module;

@@ -67,6 +67,7 @@ typedef struct mr_cuda_access {
     X(count, "cuDeviceGetCount", (int *n))                                                     \
     X(device, "cuDeviceGet", (int *device, int ordinal))                                       \
     X(name, "cuDeviceGetName", (char *name, int n, int device))                                \
+    X(bus, "cuDeviceGetPCIBusId", (char *bus, int n, int device))                              \
     X(total, "cuDeviceTotalMem_v2", (size_t *bytes, int device))                               \
     X(attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))              \
     X(retain, "cuDevicePrimaryCtxRetain", (mr_cuda_context **context, int device))             \

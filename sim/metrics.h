@@ -18,6 +18,7 @@ typedef struct mr_metrics {
     uint32_t peak_at; /* command at which reserved memory first reaches its peak */
     uint64_t spread;  /* of measured times: the median distance from their median, ns */
     uint64_t acts[MR_ACT_N]; /* mr_times.acts of all iterations */
+    mr_disturbance disturbance; /* of what was measured */
 } mr_metrics;
 
 typedef struct mr_metric { /* one line of metrics.def */

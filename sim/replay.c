@@ -143,6 +143,7 @@ static void tell_measured(const mr_placement *placement, const mr_device *device
 {
     out->peak_device = end->held + device->context;
     memcpy(out->acts, end->acts, sizeof out->acts);
+    out->disturbance = end->disturbance;
     if (!out->time) return;
     tell_taken(taken, n, out);
     out->throughput = throughput(placement->schedule->trace, out->time);

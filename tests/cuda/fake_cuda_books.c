@@ -173,6 +173,14 @@ mr_cuda_result cuDeviceGetName(char *name, int n, int device)
     return fake_begin(__func__);
 }
 
+mr_cuda_result cuDeviceGetPCIBusId(char *bus, int n, int device);
+mr_cuda_result cuDeviceGetPCIBusId(char *bus, int n, int device)
+{
+    const mr_cuda_result failed = fake_begin(__func__);
+    snprintf(bus, (size_t)n, "0000:%02x:00.0", device + 1);
+    return failed;
+}
+
 mr_cuda_result cuDeviceTotalMem_v2(size_t *bytes, int device);
 mr_cuda_result cuDeviceTotalMem_v2(size_t *bytes, int device)
 {

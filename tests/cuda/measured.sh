@@ -62,6 +62,16 @@ said=$("$memreuse" compare "$traces/mlp.csv" --verify native 2>&1)
 [ $? -eq 2 ] || complain "expected exit code 2 for --verify without a device: $said"
 
 
+# What may have spoilt a measurement is told, and nothing where nothing did.
+disturbed() { FAKE_NVML_OTHERS=$1 FAKE_NVML_SLOWED=$2 FAKE_NVML_MIG=$3 on_fake compare \
+                  "$traces/mlp.csv" --on cuda --compute none pytorch | grep "^warning"; }
+expected="warning: 2 other processes computed on this GPU as well, and held 2.00 GiB
+warning: the GPU was slowed down by its limit of power
+warning: the GPU was slowed down by its temperature
+warning: the GPU is divided (MIG), others may use its bandwidth"
+[ "$(disturbed 2 0x24 1)" = "$expected" ] || complain "said of disturbances: $(disturbed 2 0x24 1)"
+[ -z "$(disturbed 0 0 0)" ] || complain "said of no disturbance: $(disturbed 0 0 0)"
+
 # A row for the table of devices, with all of its columns.
 if [ "$compute" = --verify ]; then
     FAKE_CUDA_MEMORY=1073741824 on_fake calibrate | awk -F, '
