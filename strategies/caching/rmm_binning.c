@@ -45,7 +45,7 @@ typedef struct binning {
     settings settings;
     rmm_lists pool;
     MR_VEC(fixed) blocks;
-    queues bins[64]; /* by exponent */
+    queues bins[64];    /* by exponent */
     bool begun, broken; /* broken: there was no memory for the first blocks */
 } binning;
 

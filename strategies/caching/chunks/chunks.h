@@ -57,11 +57,11 @@ uint32_t chunks_tree_find(const chunks *c, const chunks_tree *tree, uint64_t byt
 void chunks_tree_replace(chunks *c, chunks_tree *tree, uint32_t old, uint32_t id);
 uint32_t chunks_tree_free(chunks *c, chunks_tree *tree, uint32_t id);
 
-/* By size, in bins of their own, eight for each doubling: the trees stay small. */
-enum { CHUNK_BINS = 512 };
+/* By size, in bins of their own, 32 for each doubling: the trees stay small. */
+enum { CHUNK_BINS = 2048 };
 typedef struct chunks_bins {
-    chunks_tree trees[CHUNK_BINS];
-    uint32_t words[CHUNK_BINS / 32]; /* a bit for each tree that is not empty */
+    uint32_t roots[CHUNK_BINS];      /* of trees by size */
+    uint64_t words[CHUNK_BINS / 64]; /* a bit for each tree that is not empty */
     uint32_t some;                   /* a bit for each word that is not 0 */
 } chunks_bins;
 

@@ -53,21 +53,41 @@ static void part(const chunks *c, const chunks_tree *tree, uint32_t link, const 
     update(c, tree, link);
 }
 
+static void part_by_size(const chunks *c, const chunks_tree *tree, uint32_t link,
+                         const chunk *key, uint32_t *low, uint32_t *high)
+{
+    while (link) {
+        chunk *n = get(c, link);
+        if (below(tree, n, key)) {
+            *low = link;
+            low = &n->right;
+            link = n->right;
+        } else {
+            *high = link;
+            high = &n->left;
+            link = n->left;
+        }
+    }
+    *low = *high = 0;
+}
+
 void chunks_tree_add(chunks *c, chunks_tree *tree, uint32_t id)
 {
     chunk *new = &c->all.at[id];
     uint32_t *link = &tree->root;
     while (*link && get(c, *link)->priority >= new->priority) {
         chunk *n = get(c, *link);
-        if (new->bytes > n->most) n->most = new->bytes; /* read in trees by address only */
+        if (tree->by_address && new->bytes > n->most) n->most = new->bytes;
         link = below(tree, n, new) ? &n->right : &n->left;
     }
-    part(c, tree, *link, new, &new->left, &new->right);
+    if (tree->by_address) part(c, tree, *link, new, &new->left, &new->right);
+    else part_by_size(c, tree, *link, new, &new->left, &new->right);
     *link = id + 1;
     new->free = true;
     update(c, tree, id + 1);
 }
 
+/* Makes one tree of two of which all of `low` comes before all of `high`; returns its root. */
 static uint32_t merge(const chunks *c, const chunks_tree *tree, uint32_t low, uint32_t high)
 {
     if (!low || !high) return low ? low : high;
@@ -89,9 +109,35 @@ static uint32_t without(const chunks *c, const chunks_tree *tree, uint32_t link,
     return link;
 }
 
+/* In a tree by size nothing has to be known on the way back. */
+static void unlink_by_size(const chunks *c, chunks_tree *tree, uint32_t gone)
+{
+    const chunk *old = get(c, gone);
+    uint32_t *link = &tree->root;
+    while (*link != gone) {
+        chunk *n = get(c, *link);
+        link = below(tree, n, old) ? &n->right : &n->left;
+    }
+    uint32_t low = old->left, high = old->right;
+    while (low && high) {
+        chunk *l = get(c, low), *h = get(c, high);
+        if (l->priority >= h->priority) {
+            *link = low;
+            link = &l->right;
+            low = *link;
+        } else {
+            *link = high;
+            link = &h->left;
+            high = *link;
+        }
+    }
+    *link = low ? low : high;
+}
+
 void chunks_tree_remove(chunks *c, chunks_tree *tree, uint32_t id)
 {
-    tree->root = without(c, tree, tree->root, id + 1);
+    if (tree->by_address) tree->root = without(c, tree, tree->root, id + 1);
+    else unlink_by_size(c, tree, id + 1);
     c->all.at[id].free = false;
 }
 
@@ -207,26 +253,27 @@ static uint32_t scale(double n, unsigned bits)
 
 static uint32_t bin_of(uint64_t bytes)
 {
-    return bytes ? scale((double)(int64_t)bytes, 3) : 0;
+    return bytes ? scale((double)(int64_t)bytes, 5) : 0;
 }
 
-static uint32_t lowest_bit(uint32_t word)
+static uint32_t lowest_bit(uint64_t word)
 {
-    return scale((double)(word & (~word + 1)), 0);
+    return scale((double)(word & (~word + 1)), 0); /* a power of two, which a double holds */
 }
 
 /* The first bin from `i` on that is not empty. */
 static uint32_t next_bin(const chunks_bins *bins, uint32_t i)
 {
     if (i >= CHUNK_BINS) return MR_NONE;
-    uint32_t w = i / 32, word = bins->words[w] & UINT32_MAX << i % 32;
+    uint32_t w = i / 64;
+    uint64_t word = bins->words[w] & UINT64_MAX << i % 64;
     if (!word) {
         const uint32_t more = bins->some & UINT32_MAX << w << 1;
         if (!more) return MR_NONE;
         w = lowest_bit(more);
         word = bins->words[w];
     }
-    return w * 32 + lowest_bit(word);
+    return w * 64 + lowest_bit(word);
 }
 
 chunks_bins *chunks_bins_new(mr_ctx *ctx)
@@ -237,31 +284,36 @@ chunks_bins *chunks_bins_new(mr_ctx *ctx)
 void chunks_bins_add(chunks *c, chunks_bins *bins, uint32_t id)
 {
     const uint32_t i = bin_of(c->all.at[id].bytes);
-    chunks_tree_add(c, &bins->trees[i], id);
-    bins->words[i / 32] |= UINT32_C(1) << i % 32;
-    bins->some |= UINT32_C(1) << i / 32;
+    chunks_tree tree = {.root = bins->roots[i]};
+    chunks_tree_add(c, &tree, id);
+    bins->roots[i] = tree.root;
+    bins->words[i / 64] |= UINT64_C(1) << i % 64;
+    bins->some |= UINT32_C(1) << i / 64;
 }
 
 void chunks_bins_remove(chunks *c, chunks_bins *bins, uint32_t id)
 {
     const uint32_t i = bin_of(c->all.at[id].bytes);
-    chunks_tree_remove(c, &bins->trees[i], id);
-    if (bins->trees[i].root) return;
-    bins->words[i / 32] &= ~(UINT32_C(1) << i % 32);
-    if (!bins->words[i / 32]) bins->some &= ~(UINT32_C(1) << i / 32);
+    chunks_tree tree = {.root = bins->roots[i]};
+    chunks_tree_remove(c, &tree, id);
+    bins->roots[i] = tree.root;
+    if (tree.root) return;
+    bins->words[i / 64] &= ~(UINT64_C(1) << i % 64);
+    if (!bins->words[i / 64]) bins->some &= ~(UINT32_C(1) << i / 64);
 }
 
 uint32_t chunks_bins_find(const chunks *c, const chunks_bins *bins, uint64_t bytes)
 {
     uint32_t i = bin_of(bytes);
-    const uint32_t found = chunks_tree_find(c, &bins->trees[i], bytes);
+    const uint32_t found = chunks_tree_find(c, &(chunks_tree){.root = bins->roots[i]}, bytes);
     if (found != MR_NONE) return found;
     i = next_bin(bins, i + 1);
-    return i == MR_NONE ? MR_NONE : chunks_tree_find(c, &bins->trees[i], bytes);
+    if (i == MR_NONE) return MR_NONE;
+    return chunks_tree_find(c, &(chunks_tree){.root = bins->roots[i]}, bytes);
 }
 
 void chunks_bins_list(const chunks *c, const chunks_bins *bins, chunks_list *out)
 {
     for (uint32_t i = next_bin(bins, 0); i != MR_NONE; i = next_bin(bins, i + 1))
-        list(c, bins->trees[i].root, out);
+        list(c, bins->roots[i], out);
 }

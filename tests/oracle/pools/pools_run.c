@@ -34,7 +34,8 @@ static void print_placement(const mr_placement *placement)
     for (uint32_t c = 0; c < placement->cmds.n; c++) {
         const mr_cmd *cmd = &placement->cmds.at[c];
         const mr_block *b = &cmd->block;
-        if (cmd->kind == MR_RESERVE) printf("R %" PRIu32 " %" PRIu64 "\n", b->segment, b->bytes);
+        if (cmd->kind == MR_RESERVE)
+            printf("R %" PRIu32 " %" PRIu64 "\n", b->segment, b->bytes);
         if (cmd->kind == MR_RELEASE) printf("X %" PRIu32 "\n", b->segment);
         if (cmd->kind == MR_REFUSE) printf("%" PRIu32 " refused\n", cmd->id);
         if (cmd->kind == MR_BIND)
