@@ -89,6 +89,20 @@ static void add_captions(mr_head *head, const mr_figure *figure, const mr_space 
                           "less of the surface they take.");
 }
 
+/* Where an iteration begins, as long as there is room for its name. */
+static void add_iterations(mr_head *head, const mr_figure *figure, uint32_t p)
+{
+    enum { NAMED_MOST = 4 };
+    const mr_answer *answer = figure->panels.at[p].answer;
+    const uint32_t n = answer->schedule.ends.n;
+    mr_clock clock = mr_clock_start(figure, answer);
+    for (uint32_t i = 0; n > 1 && n <= NAMED_MOST && i < n; i++) {
+        if (i) mr_clock_past(&clock, answer->schedule.ends.at[i - 1]);
+        mr_head_add(head, "mark\t%" PRIu32 "\t%.12g\titeration %" PRIu32 "\t0\t0\t0", p + 1,
+                    clock.x, i + 1);
+    }
+}
+
 void mr_plot_space(mr_ctx *ctx, const mr_figure *figure, mr_sink *sink)
 {
     const uint32_t n = figure->panels.n;
@@ -99,6 +113,7 @@ void mr_plot_space(mr_ctx *ctx, const mr_figure *figure, mr_sink *sink)
     mr_head head = mr_head_begin(ctx, figure, "Address space over time");
     mr_head_add(&head, "y\t%.0f", grid.y_end);
     mr_head_add_hues(&head, figure);
+    for (uint32_t p = 0; p < n; p++) add_iterations(&head, figure, p);
     add_captions(&head, figure, spaces, parts);
     mr_head_write(&head, sink);
     mr_sink_print(sink, "what,panel,x0,x1,y0,y1,hue,shade\n");

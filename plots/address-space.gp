@@ -41,7 +41,7 @@ colour(none) = column("hue") < 1 ? mix(held, paper, share(0)) \
 eval canvas(high)
 set output OUT
 set xrange [x_low / x_unit:x_high / x_unit]
-set yrange [0:1.02 * y_high / unit]
+set yrange [0:(marks ? 1 + 20.0 / each : 1.02) * y_high / unit]
 set grid noxtics noytics
 set xtics step_of((x_high - x_low) / x_unit, 6 * across / 440.0)
 seen(what) = strcol("what") eq what && column("panel") == p
@@ -55,6 +55,7 @@ y1(none) = column("y1") / unit
 set multiplot
 do for [p = 1:panels] {
     unset label
+    unset arrow
     set lmargin at screen px(left_of(p))
     set rmargin at screen px(left_of(p) + across)
     set tmargin at screen py(top_of(p))
@@ -69,6 +70,14 @@ do for [p = 1:panels] {
     if (column_of(p) == 0) {
         set label 3 "device memory, ".unit_name(unit) center rotate by 90 textcolor rgb ink \
             at screen px(26), screen py(top_of(p) + each / 2)
+    }
+    do for [m = 1:marks] {
+        if (mark_panel[m] != p) { continue }
+        at = mark_x[m] / x_unit
+        set arrow m from first at, graph 0 to first at, graph 1 nohead linecolor rgb dim \
+            linewidth 0.7 dashtype 3 front
+        set label 10 + m mark_text[m] at first at, graph 1 offset 0.3, -0.6 font ",11" \
+            textcolor rgb ink front
     }
     if (p == panels) {
         eval heading

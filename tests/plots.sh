@@ -85,6 +85,9 @@ marks() { sed -n 's/^# mark\t1\t[^\t]*\t\([^\t]*\)\t.*/\1/p' "$1" | tr '\n' ';';
 [ "$(marks "$work/thrice/timeline.csv")" = "iteration 1;iteration 2;iteration 3;" ] \
     || fail "marks of three iterations: $(marks "$work/thrice/timeline.csv")"
 
+[ "$(marks "$work/thrice/address-space.csv")" = "iteration 1;iteration 2;iteration 3;" ] \
+    || fail "the address space has not all iterations"
+
 # The x axis goes on over the iterations: all of them have a curve, once the cache is warm the
 # same one.  A recorded history is a run of its own and is not repeated.
 bert=$root/traces/models/bert-base-mlm-b32-s128.csv.gz
