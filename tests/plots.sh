@@ -180,7 +180,7 @@ said=$(env PATH="$work/bin:$PATH" TMPDIR="$work/tmp" "$memreuse" plot "$mlp" -o 
 [ "$(ls "$work/cut" | grep -c -e part -e png)" -eq 0 ] || fail "an interrupted plot leaves parts"
 [ -z "$(ls "$work/tmp")" ] || fail "an interrupted plot leaves scripts"
 expect 2 "plot needs a folder" "$memreuse" plot "$mlp"
-expect 1 "is a file, expected a folder" "$memreuse" plot "$mlp" -o "$mlp"
+expect 1 "is a file, expected a folder" "$memreuse" plot "$mlp" -o "$root/traces/tiny/streams.csv"
 printf 'log,heuristic,ratio,budget_bytes,result,clock_ns,remat_ns,peak_bytes\na,b,1,2\n' > "$work/bad.csv"
 expect 1 "bad.csv:2:7: the row ends here, expected 8 fields" "$memreuse" plot "$work/bad.csv" -o "$work/x"
 expect 2 "names no devices" "$memreuse" plot "$budgets" --device h100 -o "$work/x"
