@@ -3,11 +3,13 @@
  *
  * Numbers of values:  0 none · 1 + s what storage s held before the first event · then, op by
  * op, one for each tensor in its `out` and `mutates` · then those of new ops.  A value of part
- * p has p in its upper half, and so has the sum of the parts up to p, marked as such.
+ * p has p in its upper half, and so has the sum of the parts up to p, or from p, marked as
+ * such.
  */
 #include "rewrite_check.h"
 
 #include "rewrite_check_holders.h"
+#include "rewrite_check_pieces.h"
 #include "rewrite_check_versions.h"
 
 #include <inttypes.h>
@@ -16,9 +18,12 @@
 
 typedef uint64_t value;
 
+enum { WHOLE = 1, ONE = 2 };
+
 #define PART_SHIFT 32
-#define PART_MASK ((value)0x7fffffff)
-#define SUM ((value)1 << 63) /* of all parts up to the number */
+#define PART_MASK ((value)0x3fffffff)
+#define SUM ((value)1 << 63)  /* of all parts up to the number */
+#define FROM ((value)1 << 62) /* with SUM: of all parts from the number on */
 
 typedef struct numbering { /* of the trace before */
     const mr_trace *trace;
@@ -28,6 +33,7 @@ typedef struct numbering { /* of the trace before */
     uint32_t *first; /* by op: where in `read` its inputs begin */
     value *read;     /* what ops read, input by input */
     uint32_t values; /* how many numbers are given */
+    uint32_t reads;  /* how many inputs there are */
 } numbering;
 
 typedef struct referee {
@@ -46,8 +52,11 @@ typedef struct referee {
     bool *stood;           /* by stand-in: its op has run */
     value *last;           /* by storage of before: what a stand-in's ops wrote to it last */
     value *moved;          /* by result of the op at hand */
-    uint32_t parts;        /* of how many parts there are */
     uint64_t had, has;     /* samples in a batch before and after, where these differ; else 0 */
+    uint32_t *parts;       /* by op of before: in how many it is done, 0 if in one run */
+    uint32_t *piece;       /* by tensor: which part of a whole that was cut, 0 if none */
+    uint32_t *pieces;      /* by tensor: of how many */
+    uint8_t *ways;         /* by read of before: WHOLE or ONE where parts read all, a part */
     value fresh;           /* next number for something new */
     uint32_t event;
 } referee;
@@ -140,6 +149,7 @@ static mr_status number_values(mr_ctx *ctx, const mr_trace *trace, const mr_trac
         b->values += results(&trace->ops.at[o]);
         reads += trace->ops.at[o].in.n;
     }
+    b->reads = reads;
     b->maker = mr_none_of(ctx, b->values);
     for (uint32_t o = 0; o < trace->ops.n; o++)
         for (uint32_t k = 0; k < results(&trace->ops.at[o]); k++) b->maker[b->made[o] + k] = o;
@@ -161,7 +171,8 @@ static const char *told(const referee *r, value v)
     const numbering *b = &r->before;
     const uint32_t number = (uint32_t)v;
     const uint32_t p = (uint32_t)(v >> PART_SHIFT & PART_MASK);
-    const char *part = p ? mr_printf(r->ctx, " in part%s %u", v & SUM ? "s up to" : "", p) : "";
+    const char *which = v & FROM ? "s from" : v & SUM ? "s up to" : "";
+    const char *part = p ? mr_printf(r->ctx, " in part%s %u", which, p) : "";
     if (!number) return "nothing yet";
     if (number <= b->trace->storages.n)
         return mr_printf(r->ctx, "what storage %u held before the first event", number - 1);
@@ -235,21 +246,46 @@ static bool same_shape(const referee *r, const mr_tensor *x, const mr_tensor *y)
     return cast || (x->bytes == y->bytes && x->offset == y->offset);
 }
 
+/* What the tensor shows of the value that its storage holds. */
+static value seen(const referee *r, uint32_t tensor)
+{
+    const value has = r->holds[storage_of(r->trace, tensor)];
+    return has >> PART_SHIFT ? has : has | (value)r->piece[tensor] << PART_SHIFT;
+}
+
+/* In as many parts as the op itself is done? */
+static bool in_as_many(const referee *r, uint32_t f, uint32_t tensor, value v)
+{
+    const uint32_t maker = r->before.maker[(uint32_t)v];
+    if (r->pieces[tensor]) return r->pieces[tensor] == r->parts[f];
+    return maker == MR_NONE || r->parts[maker] == r->parts[f];
+}
+
 /* Reads input i what it read before? */
 static mr_status reads(referee *r, uint32_t o, uint32_t f, uint32_t i)
 {
     const mr_op *op = &r->trace->ops.at[o];
     const uint32_t t = op->in.at[i], s = storage_of(r->trace, t);
     const uint32_t told_before = r->before.trace->ops.at[f].in.at[i];
-    const value want = r->before.read[r->before.first[f] + i], has = r->holds[s];
+    const value want = r->before.read[r->before.first[f] + i], has = seen(r, t);
     const value part = part_of(r, o, f), mine = want | part << PART_SHIFT;
     if (has != want && has != mine)
         return mr_fail(r->ctx, MR_EINVARIANT,
                        "%s reads storage %u, which holds %s, expected %s",
-                       named(r->ctx, r->trace, o), s, told(r, has), told(r, want));
+                       named(r->ctx, r->trace, o), s, told(r, has), told(r, mine));
+    if (has != want && !in_as_many(r, f, t, want))
+        return mr_fail(r->ctx, MR_EINVARIANT,
+                       "%s is done in %u parts, expected as many as of what it reads, %s",
+                       named(r->ctx, r->trace, o), r->parts[f], told(r, want));
+    uint8_t *ways = &r->ways[r->before.first[f] + i];
+    if (part) *ways |= has == want ? WHOLE : ONE;
+    if (*ways == (WHOLE | ONE))
+        return mr_fail(r->ctx, MR_EINVARIANT,
+                       "%s and other parts do not read the same of %s, expected all or a part",
+                       named(r->ctx, r->trace, o), told(r, want));
     const mr_tensor *x = &r->trace->tensors.at[t],
                     *y = &r->before.trace->tensors.at[told_before];
-    if (!part && !same_shape(r, x, y))
+    if (has == want && !same_shape(r, x, y))
         return mr_fail(r->ctx, MR_EINVARIANT,
                        "%s reads tensor %u, expected the shape and place of tensor %u",
                        named(r->ctx, r->trace, o), t, told_before);
@@ -290,6 +326,53 @@ static void note_use(referee *r, const mr_op *op)
     }
 }
 
+/* Results in the memory of a piece show that piece; what a piece is moved to is one. */
+static void note_pieces(referee *r, const mr_op *op)
+{
+    for (uint32_t k = 0; k < op->out.n && !op->cuts; k++) {
+        const uint32_t t = op->out.at[k];
+        uint32_t from = MR_NONE;
+        for (uint32_t i = 0; i < op->in.n; i++)
+            if (storage_of(r->trace, op->in.at[i]) == storage_of(r->trace, t))
+                from = op->in.at[i];
+        r->piece[t] = from == MR_NONE ? 0 : r->piece[from];
+        if (op->moves && from == MR_NONE) from = op->in.at[0];
+        r->pieces[t] = from == MR_NONE ? 0 : r->pieces[from];
+    }
+}
+
+static mr_status cut(referee *r, uint32_t o)
+{
+    const mr_op *op = &r->trace->ops.at[o];
+    MR_TRY(mr_rewrite_check_cut(r->ctx, r->trace, o));
+    if (seen(r, op->in.at[0]) >> PART_SHIFT)
+        return mr_fail(r->ctx, MR_EINVARIANT, "%s cuts %s, expected a whole value",
+                       named(r->ctx, r->trace, o), told(r, seen(r, op->in.at[0])));
+    for (uint32_t k = 0; k < op->out.n; k++) {
+        r->piece[op->out.at[k]] = k + 1;
+        r->pieces[op->out.at[k]] = op->out.n;
+    }
+    return MR_OK;
+}
+
+static mr_status join(referee *r, uint32_t o)
+{
+    const mr_op *op = &r->trace->ops.at[o];
+    MR_TRY(mr_rewrite_check_join(r->ctx, r->trace, o));
+    const value whole = (uint32_t)seen(r, op->in.at[0]);
+    const uint32_t maker = whole < r->before.values ? r->before.maker[whole] : MR_NONE;
+    for (uint32_t i = 0; i < op->in.n; i++) {
+        const value has = seen(r, op->in.at[i]), want = whole | (value)(i + 1) << PART_SHIFT;
+        if (maker == MR_NONE || has != want || op->in.n != r->parts[maker])
+            return mr_fail(r->ctx, MR_EINVARIANT,
+                           "%s joins %u parts, of which the one at place %u is %s, expected all"
+                           " parts of a value in their order",
+                           named(r->ctx, r->trace, o), op->in.n, i + 1, told(r, has));
+    }
+    r->holds[storage_of(r->trace, op->out.at[0])] = whole;
+    return MR_OK;
+}
+
 /* Each result is what the input at its place was. */
 static mr_status move(referee *r, uint32_t o)
 {
@@ -299,31 +382,47 @@ static mr_status move(referee *r, uint32_t o)
                        "%s moves %u values and writes %u, expected it to write what it reads",
                        named(r->ctx, r->trace, o), op->in.n, results(op));
     for (uint32_t k = results(op); k-- > 0;)
-        r->moved[k] = r->holds[storage_of(r->trace, op->in.at[k])];
+        r->moved[k] = seen(r, op->in.at[k]);
     for (uint32_t k = 0; k < results(op); k++)
         r->holds[storage_of(r->trace, result(op, k))] = r->moved[k];
     return MR_OK;
 }
 
-/* Part p of a value is added to the first p - 1 of them, or to what is no value of before. */
+/* What part p of a value, of which there are n, makes of what has been added up so far; 0 if it
+ * does not go on that. */
+static value sum_of(value has, value more, uint32_t n, bool fresh)
+{
+    const value whole = (uint32_t)more, part = more >> PART_SHIFT & PART_MASK;
+    const value before = whole | (part - 1) << PART_SHIFT;
+    const value behind = whole | (part + 1) << PART_SHIFT;
+    if (part < 2 && fresh) return part == n ? whole : more;
+    if (part && has == (part + 1 == n ? behind : behind | SUM | FROM))
+        return part == 1 ? whole : more | SUM | FROM;
+    if (part > 1 && has == (part == 2 ? before : before | SUM))
+        return part == n ? whole : more | SUM;
+    return 0;
+}
+
+/* Part p of a value is added to the first p - 1 of them, to those behind it, or to what is no
+ * value of before. */
 static mr_status sum(referee *r, uint32_t o)
 {
     const mr_op *op = &r->trace->ops.at[o];
-    if (op->in.n != 2 || op->mutates.n != 1 || op->in.at[0] != op->mutates.at[0])
+    const bool in_place = op->mutates.n == 1 && !op->out.n && op->in.at[0] == op->mutates.at[0];
+    if (op->in.n != 2 || (!in_place && (op->mutates.n || op->out.n != 1)))
         return mr_fail(r->ctx, MR_EINVARIANT,
                        "%s adds up parts, expected it to add its second input to its first",
                        named(r->ctx, r->trace, o));
-    const uint32_t s = storage_of(r->trace, op->in.at[0]);
-    const value has = r->holds[s], more = r->holds[storage_of(r->trace, op->in.at[1])];
-    const value whole = (uint32_t)more, part = more >> PART_SHIFT & PART_MASK;
-    const value so_far = whole | (part - 1) << PART_SHIFT;
-    const bool begins = part < 2 && (uint32_t)has >= r->before.values;
-    const bool goes_on = part == 2 ? has == so_far : part > 2 && has == (so_far | SUM);
-    if (!whole || more & SUM || !(begins || goes_on))
+    const value has = seen(r, op->in.at[0]), more = seen(r, op->in.at[1]);
+    const value whole = (uint32_t)more;
+    const uint32_t maker = whole < r->before.values ? r->before.maker[whole] : MR_NONE;
+    const value sum = sum_of(has, more, maker == MR_NONE ? 0 : r->parts[maker],
+                             (uint32_t)has >= r->before.values);
+    if (!whole || more & SUM || !sum)
         return mr_fail(r->ctx, MR_EINVARIANT,
                        "%s adds %s to %s, expected the parts of a value in their order",
                        named(r->ctx, r->trace, o), told(r, more), told(r, has));
-    r->holds[s] = part == r->parts ? whole : whole | part << PART_SHIFT | (part > 1 ? SUM : 0);
+    r->holds[storage_of(r->trace, result(op, 0))] = sum;
     return MR_OK;
 }
 
@@ -413,6 +512,8 @@ static mr_status run_new(referee *r, uint32_t o)
     const mr_op *op = &r->trace->ops.at[o];
     if (op->moves) return move(r, o);
     if (op->sums) return sum(r, o);
+    if (op->cuts) return cut(r, o);
+    if (op->joins) return join(r, o);
     note_use(r, op);
     write_results(r, o, MR_NONE);
     return MR_OK;
@@ -433,7 +534,7 @@ static mr_status count(referee *r, uint32_t o, uint32_t f)
     }
     r->flops[f] += op->flops;
     r->divided[f] |= part;
-    if (++r->done[f] <= (part ? r->parts : 1)) return MR_OK;
+    if (++r->done[f] <= (part ? r->parts[f] : 1)) return MR_OK;
     return mr_fail(r->ctx, MR_EINVARIANT, "%s does the work of %s, which is done already",
                    named(r->ctx, r->trace, o), named(r->ctx, r->before.trace, f));
 }
@@ -452,6 +553,7 @@ static mr_status run(referee *r, uint32_t o)
     } else {
         MR_TRY(run_new(r, o));
     }
+    note_pieces(r, op);
     if (r->stands[o] == MR_NONE) return MR_OK;
     note_use(r, op);
     return stand_in(r, o, r->stands[o]);
@@ -531,6 +633,10 @@ static mr_status begin(referee *r)
     r->given = MR_NEW_N(r->ctx, bool, r->before.values);
     r->stands = mr_none_of(r->ctx, after->ops.n);
     r->stood = MR_NEW_N(r->ctx, bool, after->stand_ins.n);
+    r->parts = MR_NEW_N(r->ctx, uint32_t, before->ops.n);
+    r->piece = MR_NEW_N(r->ctx, uint32_t, after->tensors.n);
+    r->pieces = MR_NEW_N(r->ctx, uint32_t, after->tensors.n);
+    r->ways = MR_NEW_N(r->ctx, uint8_t, r->before.reads);
     r->fresh = r->before.values;
     for (uint32_t s = 0; s < before->storages.n; s++)
         if (before->storages.at[s].before) r->holds[s] = 1 + s;
@@ -540,7 +646,7 @@ static mr_status begin(referee *r)
         if (results(&after->ops.at[o]) > most) most = results(&after->ops.at[o]);
         const uint32_t f = counterpart(r, o);
         const uint32_t part = f == MR_NONE ? 0 : (uint32_t)part_of(r, o, f);
-        if (part > r->parts) r->parts = part;
+        if (part > (f == MR_NONE ? 0 : r->parts[f])) r->parts[f] = part;
     }
     r->moved = MR_NEW_N(r->ctx, value, most);
     for (uint32_t i = 0; i < after->stand_ins.n; i++) {
@@ -566,9 +672,9 @@ static mr_status check_all_is_done(const referee *r)
         if (!r->done[f])
             return mr_fail(r->ctx, MR_EINVARIANT, "%s is not run any more",
                            named(r->ctx, r->before.trace, f));
-        if (r->divided[f] && r->done[f] != r->parts)
+        if (r->divided[f] && r->done[f] != r->parts[f])
             return mr_fail(r->ctx, MR_EINVARIANT, "%s is done in %u parts, expected %u",
-                           named(r->ctx, r->before.trace, f), r->done[f], r->parts);
+                           named(r->ctx, r->before.trace, f), r->done[f], r->parts[f]);
         const uint64_t expected = operations(r, &r->before.trace->ops.at[f]);
         if (r->flops[f] < expected)
             return mr_fail(r->ctx, MR_EINVARIANT,

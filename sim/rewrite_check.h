@@ -8,7 +8,9 @@
  *     again             computes the values of that op again, random ones from their old state
  *     part, origin      does a share of that op: parts read parts of their own number
  *     moves             hands on the values that it reads, each to the result of its place
- *     sums              adds a part of a value to the parts before; all of them are the value
+ *     cuts              shows what it reads in parts that make it up (rewrite_check_pieces.h)
+ *     joins             makes a value of all its parts, in their order
+ *     sums              adds a part of a value to those before, or behind; all are the value
  *     a stand-in        gives what it declares, if all that its ops read has been read
  *     none of these     computes something new, which no old op may read
  *

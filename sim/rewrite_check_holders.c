@@ -82,7 +82,8 @@ static bool **find_loose(mr_ctx *ctx, const mr_trace *trace)
 static uint32_t counterpart(const mr_trace *before, const mr_trace *after, uint32_t o)
 {
     const mr_op *op = &after->ops.at[o];
-    const uint32_t of = o < before->ops.n ? o : op->part ? op->origin : op->again;
+    const bool part = op->part && op->origin != MR_NONE; /* not one of an earlier rewrite */
+    const uint32_t of = o < before->ops.n ? o : part ? op->origin : op->again;
     return of < before->ops.n && before->ops.at[of].in.n == op->in.n ? of : MR_NONE;
 }
 

@@ -150,9 +150,11 @@ typedef struct mr_op {
      * part, counted from 1: one of the micro-batches or chunks in which op `origin` is done.
      * moves: result k is the value of input k elsewhere, or scaled: a copy, a cast.
      * sums: adds its second input, a value's part, to what its first input holds of the parts
-     * before; after the last part that is the whole value. */
+     * before, or behind; after all of them that is the whole value.
+     * cuts: its results are the parts of what it reads, one after another.
+     * joins: its inputs are all parts of a value, one after another, its result is the whole. */
     uint32_t part, origin;
-    bool moves, sums;
+    bool moves, sums, cuts, joins;
 } mr_op;
 
 /* ---- events ------------------------------------------------------------------------------ */
