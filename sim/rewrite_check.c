@@ -336,7 +336,7 @@ static void note_pieces(referee *r, const mr_op *op)
             if (storage_of(r->trace, op->in.at[i]) == storage_of(r->trace, t))
                 from = op->in.at[i];
         r->piece[t] = from == MR_NONE ? 0 : r->piece[from];
-        if (op->moves && from == MR_NONE) from = op->in.at[0];
+        if (op->moves && from == MR_NONE && k < op->in.n) from = op->in.at[k];
         r->pieces[t] = from == MR_NONE ? 0 : r->pieces[from];
     }
 }

@@ -75,8 +75,7 @@ static uint32_t renumbered_op(const settler *s, uint32_t o)
 static mr_op settle_op(settler *s, const mr_op *old)
 {
     mr_op op = *old;
-    op.cuts = op.joins = op.moves = op.sums = false; /* said to the referee, who is gone */
-    if (op.part) op.origin = MR_NONE;
+    if (op.part) op.origin = MR_NONE; /* an op of a trace that is gone */
     op.again = renumbered_op(s, old->again);
     op.of = renumbered_op(s, old->of);
     op.in = renumbered(s, old->in);

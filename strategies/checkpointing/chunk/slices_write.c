@@ -26,22 +26,23 @@ static mr_tensor *made_at(slice_writer *w, uint32_t t)
 static uint32_t copy_rows(slice_writer *w, const mr_op *op)
 {
     mr_rewrite *r = &w->s->r;
-    const uint32_t t = op->in.at[0], from = slice_place(w, t);
+    const uint32_t t = op->in.at[0], from = slices_place(w, t);
     const slice_cut in = slices_cut(w->s, w->region, t);
     const slice_cut out = slices_cut(w->s, w->region, op->out.at[0]);
-    if (in.kind != SLICE_ROWS || !slice_is_apart(w, t) || out.outer <= in.outer) return MR_NONE;
+    if (in.kind != SLICE_ROWS || !slices_is_apart(w, t) || out.outer <= in.outer)
+        return MR_NONE;
     const uint64_t bytes =
-        mr_tensor_numbers(made_at(w, from)) * slice_number_bytes(tensor_at(w, t));
+        mr_tensor_numbers(made_at(w, from)) * slices_number_bytes(tensor_at(w, t));
     const uint32_t home = mr_rewrite_new_storage(r, made_at(w, from)->storage, bytes);
     mr_storage *storage = &r->out->storages.at[home];
     storage->role = MR_ROLE_activation;
     storage->per_sample =
-        slice_share(w, w->s->in->storages.at[tensor_at(w, t)->storage].per_sample);
+        slices_share(w, w->s->in->storages.at[tensor_at(w, t)->storage].per_sample);
     const uint32_t to = mr_rewrite_new_tensor(r, from, home);
     mr_op as = *op;
     as.name = "aten::clone";
     mr_rewrite_move(r, from, to, &as);
-    slice_put(w, op->out.at[0], home);
+    slices_put(w, op->out.at[0], home);
     return to;
 }
 
@@ -67,17 +68,17 @@ static void run(slice_writer *w, uint32_t o)
     const mr_op *op = &w->s->in->ops.at[o];
     const bool view = op->in.n == 1 && op->out.n == 1 && slices_is(op, "view reshape");
     const uint32_t copy = view ? copy_rows(w, op) : MR_NONE;
-    mr_op part = slice_op(w, o);
+    mr_op part = slices_op(w, o);
     if (copy != MR_NONE) {
         part.name = "aten::_unsafe_view";
         part.in = mr_ids_of(w->s->ctx, 1, &copy);
         w->copied[op->out.at[0]] = w->part;
     }
-    *slice_op_of(w, o) = mr_rewrite_new_op(&w->s->r, &part);
+    *slices_op_of(w, o) = mr_rewrite_new_op(&w->s->r, &part);
     if (copy != MR_NONE && w->s->dropped[op->out.at[0]] != MR_NONE)
         mr_rewrite_drop(&w->s->r, NULL, copy);
     if (slices_is(op, "addmm") && w->copied[op->in.at[1]] == w->part)
-        add_bias(w, *slice_op_of(w, o));
+        add_bias(w, *slices_op_of(w, o));
 }
 
 /* ---- variables of the program ------------------------------------------------------------ */
@@ -86,7 +87,7 @@ static void run(slice_writer *w, uint32_t o)
 static void drop(slice_writer *w, uint32_t tensor)
 {
     if (w->s->known[tensor] != w->region || !w->gone[tensor]) return;
-    const uint32_t mine = slice_place(w, tensor);
+    const uint32_t mine = slices_place(w, tensor);
     if (mine != tensor) mr_rewrite_drop(&w->s->r, NULL, mine);
 }
 
@@ -132,7 +133,7 @@ static mr_op new_op(const slice_writer *w, const char *name, mr_phase phase, uin
 static uint32_t cut(slice_writer *w, uint32_t tensor, mr_op op)
 {
     uint32_t *out = MR_NEW_N(w->s->ctx, uint32_t, w->at->parts);
-    for (w->part = 0; w->part < w->at->parts; w->part++) out[w->part] = slice_place(w, tensor);
+    for (w->part = 0; w->part < w->at->parts; w->part++) out[w->part] = slices_place(w, tensor);
     op.in = mr_ids_of(w->s->ctx, 1, &tensor);
     op.out = (mr_ids){out, w->at->parts};
     op.cuts = true;
@@ -142,7 +143,7 @@ static uint32_t cut(slice_writer *w, uint32_t tensor, mr_op op)
 static uint32_t join(slice_writer *w, uint32_t tensor, uint32_t to, mr_op op)
 {
     uint32_t *in = MR_NEW_N(w->s->ctx, uint32_t, w->at->parts);
-    for (w->part = 0; w->part < w->at->parts; w->part++) in[w->part] = slice_place(w, tensor);
+    for (w->part = 0; w->part < w->at->parts; w->part++) in[w->part] = slices_place(w, tensor);
     op.in = (mr_ids){in, w->at->parts};
     op.out = mr_ids_of(w->s->ctx, 1, &to);
     op.read = op.written = made_at(w, to)->bytes;
@@ -150,7 +151,7 @@ static uint32_t join(slice_writer *w, uint32_t tensor, uint32_t to, mr_op op)
     const uint32_t o = mr_rewrite_new_op(&w->s->r, &op);
     for (w->part = w->at->parts; w->part-- > 0;)
         if (w->s->dropped[tensor] != MR_NONE)
-            mr_rewrite_drop(&w->s->r, NULL, slice_place(w, tensor));
+            mr_rewrite_drop(&w->s->r, NULL, slices_place(w, tensor));
     return o;
 }
 
@@ -172,10 +173,10 @@ static uint32_t stack_of(slice_writer *w, uint32_t like)
 static void join_losses(slice_writer *w)
 {
     const uint32_t stack = stack_of(w, w->at->result);
-    slice_around(w)->join =
+    slices_around(w)->join =
         join(w, w->at->result, stack, new_op(w, "aten::stack", MR_FORWARD, MR_NONE));
     const mr_op as = new_op(w, "aten::mean", MR_FORWARD, MR_NONE);
-    slice_around(w)->mean = mr_rewrite_move(&w->s->r, stack, w->at->result, &as);
+    slices_around(w)->mean = mr_rewrite_move(&w->s->r, stack, w->at->result, &as);
     mr_rewrite_drop(&w->s->r, NULL, stack);
 }
 
@@ -184,14 +185,14 @@ static void cut_loss_gradient(slice_writer *w, uint32_t tensor)
 {
     mr_rewrite *r = &w->s->r;
     const uint32_t divided = stack_of(w, tensor);
-    mr_op as = new_op(w, "aten::div", MR_BACKWARD, slice_around(w)->mean);
+    mr_op as = new_op(w, "aten::div", MR_BACKWARD, slices_around(w)->mean);
     mr_rewrite_move(r, tensor, divided, &as);
     for (w->part = 0; w->part < w->at->parts; w->part++) {
-        slice_put(w, tensor, made_at(w, divided)->storage);
-        made_at(w, slice_place(w, tensor))->offset = w->part * tensor_at(w, tensor)->bytes;
+        slices_put(w, tensor, made_at(w, divided)->storage);
+        made_at(w, slices_place(w, tensor))->offset = w->part * tensor_at(w, tensor)->bytes;
     }
     const uint32_t o =
-        cut(w, tensor, new_op(w, "aten::select", MR_BACKWARD, slice_around(w)->join));
+        cut(w, tensor, new_op(w, "aten::select", MR_BACKWARD, slices_around(w)->join));
     r->out->ops.at[o].in = mr_ids_of(w->s->ctx, 1, &divided);
 }
 
@@ -201,14 +202,14 @@ static void cut_loss_gradient(slice_writer *w, uint32_t tensor)
 static void add_up(slice_writer *w, const slice_result *result)
 {
     mr_rewrite *r = &w->s->r;
-    const uint32_t mine = slice_place(w, result->tensor), last = w->at->parts - 1;
+    const uint32_t mine = slices_place(w, result->tensor), last = w->at->parts - 1;
     if (w->part == last) return;
     const bool fresh = result->viewed && w->part + 1 == last;
     uint32_t both[] = {result->tensor, mine};
     mr_op add = new_op(w, fresh ? "aten::add" : "aten::add_", MR_BACKWARD, MR_NONE);
     if (fresh) {
         w->part++;
-        both[0] = slice_place(w, result->tensor);
+        both[0] = slices_place(w, result->tensor);
         w->part--;
         add.out = mr_ids_of(w->s->ctx, 1, &result->tensor);
     } else {
@@ -237,7 +238,7 @@ static void place_sums(slice_writer *w)
         const slice_result *result = &w->at->results.at[i];
         if (slices_cut(w->s, w->region, result->tensor).kind == SLICE_SUMMAND
             && !result->viewed)
-            *slice_home_of(w, tensor_at(w, result->tensor)->storage) =
+            *slices_home_of(w, tensor_at(w, result->tensor)->storage) =
                 tensor_at(w, result->tensor)->storage;
     }
 }
@@ -247,7 +248,7 @@ static void join_gradients(slice_writer *w)
     for (uint32_t i = 0; i < w->at->results.n; i++) {
         const uint32_t t = w->at->results.at[i].tensor;
         if (slices_cut(w->s, w->region, t).kind != SLICE_ROWS) continue;
-        join(w, t, t, new_op(w, "aten::cat", MR_BACKWARD, slice_around(w)->cut));
+        join(w, t, t, new_op(w, "aten::cat", MR_BACKWARD, slices_around(w)->cut));
     }
 }
 
@@ -276,7 +277,7 @@ static void write_forward(slice_writer *w, regions *pieces)
     for (uint32_t i = 0; i < w->at->sliced.n; i++) {
         const uint32_t o =
             cut(w, w->at->sliced.at[i], new_op(w, "aten::split", MR_FORWARD, MR_NONE));
-        if (!i) slice_around(w)->cut = o;
+        if (!i) slices_around(w)->cut = o;
     }
     for (w->part = 0; w->part < w->at->parts; w->part++) {
         stretch piece = {.begin = w->s->r.out->events.n};
@@ -289,7 +290,7 @@ static void write_forward(slice_writer *w, regions *pieces)
     }
     if (slices_cut(w->s, w->region, w->at->result).kind == SLICE_SUMMAND) join_losses(w);
     else
-        slice_around(w)->join =
+        slices_around(w)->join =
             join(w, w->at->result, w->at->result, new_op(w, "aten::cat", MR_FORWARD, MR_NONE));
 }
 
@@ -299,7 +300,7 @@ static void write_backward(slice_writer *w)
     for (uint32_t i = 0; i < w->at->gradients.n; i++) {
         const uint32_t t = w->at->gradients.at[i];
         if (slices_cut(w->s, w->region, t).dim == MR_NONE) cut_loss_gradient(w, t);
-        else cut(w, t, new_op(w, "aten::slice", MR_BACKWARD, slice_around(w)->join));
+        else cut(w, t, new_op(w, "aten::slice", MR_BACKWARD, slices_around(w)->join));
     }
     place_sums(w);
     for (w->part = w->at->parts; w->part-- > 0;) {
@@ -340,13 +341,13 @@ static void take_up(slice_writer *w, uint32_t region)
 {
     w->region = region;
     w->at = &w->s->all.at[region];
-    slice_take_up(w);
+    slices_writer_take_up(w);
 }
 
 void slices_write(slices *s, regions *pieces)
 {
     slice_writer *w = MR_NEW(s->ctx, slice_writer);
-    slice_writer_begin(w, s);
+    slices_writer_begin(w, s);
     find_gone(w);
     for (uint32_t e = 0; e < s->in->events.n; e++) {
         const mr_event event = s->in->events.at[e];

@@ -8,7 +8,7 @@ static const mr_tensor *tensor_at(const slice_writer *w, uint32_t t)
     return &w->s->in->tensors.at[t];
 }
 
-void slice_writer_begin(slice_writer *w, slices *s)
+void slices_writer_begin(slice_writer *w, slices *s)
 {
     w->s = s;
     w->region = MR_NONE;
@@ -17,7 +17,7 @@ void slice_writer_begin(slice_writer *w, slices *s)
     w->gone = MR_NEW_N(s->ctx, bool, s->in->tensors.n);
 }
 
-void slice_take_up(slice_writer *w)
+void slices_writer_take_up(slice_writer *w)
 {
     slice_things *mine = &w->things[w->region];
     slices_take_up(w->s, w->region);
@@ -28,7 +28,7 @@ void slice_take_up(slice_writer *w)
     mine->join = mine->cut = mine->mean = MR_NONE;
 }
 
-slice_things *slice_around(slice_writer *w)
+slice_things *slices_around(slice_writer *w)
 {
     return &w->things[w->region];
 }
@@ -47,13 +47,13 @@ static uint64_t rows(const slice_writer *w)
     return left < w->at->each ? left : w->at->each;
 }
 
-uint64_t slice_share(const slice_writer *w, uint64_t whole)
+uint64_t slices_share(const slice_writer *w, uint64_t whole)
 {
     const uint64_t length = w->at->length;
     return whole / length * rows(w) + whole % length * rows(w) / length;
 }
 
-uint64_t slice_number_bytes(const mr_tensor *tensor)
+uint64_t slices_number_bytes(const mr_tensor *tensor)
 {
     const uint64_t n = mr_tensor_numbers(tensor);
     return n && tensor->bytes >= n ? tensor->bytes / n : 1;
@@ -62,12 +62,12 @@ uint64_t slice_number_bytes(const mr_tensor *tensor)
 /* From one row to the next, if the tensor lies in memory as it is written. */
 static uint64_t row_bytes(const slice_writer *w, const mr_tensor *t, slice_cut cut)
 {
-    uint64_t n = slice_number_bytes(t) * (t->shape[cut.dim] / cut.outer / w->at->length);
+    uint64_t n = slices_number_bytes(t) * (t->shape[cut.dim] / cut.outer / w->at->length);
     for (uint32_t d = cut.dim + 1; d < t->rank; d++) n *= t->shape[d];
     return n;
 }
 
-bool slice_is_apart(const slice_writer *w, uint32_t tensor)
+bool slices_is_apart(const slice_writer *w, uint32_t tensor)
 {
     const mr_tensor *t = tensor_at(w, tensor);
     const slice_cut cut = slices_cut(w->s, w->region, tensor);
@@ -93,25 +93,25 @@ static uint32_t *tensor_of(slice_writer *w, uint32_t tensor)
     return &w->things[w->region].tensor[w->part * w->at->tensors.n + w->s->number[tensor]];
 }
 
-uint32_t *slice_home_of(slice_writer *w, uint32_t storage)
+uint32_t *slices_home_of(slice_writer *w, uint32_t storage)
 {
     return &w->things[w->region].storage[w->part * w->at->homes.n + w->s->home[storage]];
 }
 
-uint32_t *slice_op_of(slice_writer *w, uint32_t op)
+uint32_t *slices_op_of(slice_writer *w, uint32_t op)
 {
     return &w->things[w->region].op[w->part * w->at->ops.n + w->s->place[op]];
 }
 
 static uint32_t home_of(slice_writer *w, uint32_t storage)
 {
-    uint32_t *mine = slice_home_of(w, storage);
+    uint32_t *mine = slices_home_of(w, storage);
     if (*mine != MR_NONE) return *mine;
     const mr_storage *whole = &w->s->in->storages.at[storage];
     const bool cut = w->at->homes.at[w->s->home[storage]].rows;
     *mine = mr_rewrite_new_storage(&w->s->r, storage,
-                                   cut ? slice_share(w, whole->bytes) : whole->bytes);
-    if (cut) w->s->r.out->storages.at[*mine].per_sample = slice_share(w, whole->per_sample);
+                                   cut ? slices_share(w, whole->bytes) : whole->bytes);
+    if (cut) w->s->r.out->storages.at[*mine].per_sample = slices_share(w, whole->per_sample);
     return *mine;
 }
 
@@ -125,10 +125,10 @@ static mr_tensor *new_tensor(slice_writer *w, uint32_t tensor, uint32_t home)
     return &w->s->r.out->tensors.at[made];
 }
 
-void slice_put(slice_writer *w, uint32_t tensor, uint32_t storage)
+void slices_put(slice_writer *w, uint32_t tensor, uint32_t storage)
 {
     mr_tensor *t = new_tensor(w, tensor, storage);
-    t->bytes = slice_number_bytes(tensor_at(w, tensor)) * mr_tensor_numbers(t);
+    t->bytes = slices_number_bytes(tensor_at(w, tensor)) * mr_tensor_numbers(t);
 }
 
 /* In the slice's own storage. */
@@ -141,8 +141,8 @@ static void lie_at_home(slice_writer *w, uint32_t tensor, uint32_t home)
     t->offset = whole->offset;
     t->bytes = whole->bytes;
     if (cut.kind != SLICE_ROWS || cut.dim == MR_NONE) return;
-    t->bytes = slice_share(w, whole->bytes);
-    if (whole->offset >= row_bytes(w, whole, cut)) t->offset = slice_share(w, whole->offset);
+    t->bytes = slices_share(w, whole->bytes);
+    if (whole->offset >= row_bytes(w, whole, cut)) t->offset = slices_share(w, whole->offset);
     if (t->offset + t->bytes > room) t->bytes = t->offset < room ? room - t->offset : 0;
 }
 
@@ -157,7 +157,7 @@ static void lie_outside(slice_writer *w, uint32_t tensor)
     t->bytes = whole->bytes > missing ? whole->bytes - missing : 0;
 }
 
-uint32_t slice_place(slice_writer *w, uint32_t tensor)
+uint32_t slices_place(slice_writer *w, uint32_t tensor)
 {
     const uint32_t storage = tensor_at(w, tensor)->storage;
     const slice_cut cut = slices_cut(w->s, w->region, tensor);
@@ -176,14 +176,14 @@ uint32_t slice_place(slice_writer *w, uint32_t tensor)
 static uint64_t number_bytes(const mr_trace *trace, uint32_t t, uint32_t like)
 {
     return mr_tensor_numbers(&trace->tensors.at[t])
-           * slice_number_bytes(&trace->tensors.at[like]);
+           * slices_number_bytes(&trace->tensors.at[like]);
 }
 
 static mr_ids placed(slice_writer *w, mr_ids ids, uint64_t *missing)
 {
     mr_ids out = mr_ids_of(w->s->ctx, ids.n, ids.at);
     for (uint32_t i = 0; i < ids.n; i++) {
-        out.at[i] = slice_place(w, ids.at[i]);
+        out.at[i] = slices_place(w, ids.at[i]);
         *missing += number_bytes(w->s->in, ids.at[i], ids.at[i])
                     - number_bytes(w->s->r.out, out.at[i], ids.at[i]);
     }
@@ -198,9 +198,9 @@ static void follow_inputs(slice_writer *w, const mr_op *op)
             const uint32_t out = op->out.at[k], home = tensor_at(w, out)->storage;
             if (tensor_at(w, op->in.at[i])->storage != home || *tensor_of(w, out) != MR_NONE)
                 continue;
-            const uint32_t mine = slice_place(w, op->in.at[i]);
+            const uint32_t mine = slices_place(w, op->in.at[i]);
             const uint32_t gone = w->s->r.out->tensors.at[mine].storage;
-            if (gone != home && !is_born(w, home)) slice_put(w, out, gone);
+            if (gone != home && !is_born(w, home)) slices_put(w, out, gone);
         }
 }
 
@@ -218,7 +218,7 @@ static uint64_t less(uint64_t bytes, uint64_t missing)
     return missing < bytes ? bytes - missing : 0;
 }
 
-mr_op slice_op(slice_writer *w, uint32_t o)
+mr_op slices_op(slice_writer *w, uint32_t o)
 {
     mr_op op = w->s->in->ops.at[o];
     uint64_t unread = 0, unwritten = 0;
@@ -228,17 +228,17 @@ mr_op slice_op(slice_writer *w, uint32_t o)
     op.mutates = placed(w, op.mutates, &unwritten);
     mr_saved *saved = MR_NEW_N(w->s->ctx, mr_saved, op.saved.n);
     for (uint32_t i = 0; i < op.saved.n; i++)
-        saved[i] = (mr_saved){slice_place(w, op.saved.at[i].tensor), op.saved.at[i].as};
+        saved[i] = (mr_saved){slices_place(w, op.saved.at[i].tensor), op.saved.at[i].as};
     op.saved.at = saved;
     op.read = less(op.read, unread);
     op.written = less(op.written, unwritten);
     if (has_rows(w, &w->s->in->ops.at[o])) {
-        op.flops = slice_share(w, op.flops);
-        op.flops_per_sample = slice_share(w, op.flops_per_sample);
-        op.ns = slice_share(w, op.ns);
-        op.workspace = slice_share(w, op.workspace);
+        op.flops = slices_share(w, op.flops);
+        op.flops_per_sample = slices_share(w, op.flops_per_sample);
+        op.ns = slices_share(w, op.ns);
+        op.workspace = slices_share(w, op.workspace);
     }
-    if (op.of != MR_NONE && w->s->owner[op.of] == w->region) op.of = *slice_op_of(w, op.of);
+    if (op.of != MR_NONE && w->s->owner[op.of] == w->region) op.of = *slices_op_of(w, op.of);
     op.part = w->part + 1;
     op.origin = o;
     return op;

@@ -18,35 +18,35 @@ typedef struct slice_writer {
     bool *gone;            /* by tensor: only slices have it */
 } slice_writer;
 
-void slice_writer_begin(slice_writer *w, slices *s);
+void slices_writer_begin(slice_writer *w, slices *s);
 
 /* Makes what w->region has the things at hand. */
-void slice_take_up(slice_writer *w);
+void slices_writer_take_up(slice_writer *w);
 
 /* Where the slice has the tensor; made when it is asked for first. */
-uint32_t slice_place(slice_writer *w, uint32_t tensor);
+uint32_t slices_place(slice_writer *w, uint32_t tensor);
 
 /* Puts the slice's tensor at the beginning of a storage of `out`. */
-void slice_put(slice_writer *w, uint32_t tensor, uint32_t storage);
+void slices_put(slice_writer *w, uint32_t tensor, uint32_t storage);
 
 /* The ops around its forward pass are noted here. */
-slice_things *slice_around(slice_writer *w);
+slice_things *slices_around(slice_writer *w);
 
 /* Where it has a storage that the region writes first. */
-uint32_t *slice_home_of(slice_writer *w, uint32_t storage);
+uint32_t *slices_home_of(slice_writer *w, uint32_t storage);
 
 /* Its op for one of the region. */
-uint32_t *slice_op_of(slice_writer *w, uint32_t op);
+uint32_t *slices_op_of(slice_writer *w, uint32_t op);
 
 /* The op as the slice does it, not yet run. */
-mr_op slice_op(slice_writer *w, uint32_t op);
+mr_op slices_op(slice_writer *w, uint32_t op);
 
 /* The slice's share of something that all rows have together. */
-uint64_t slice_share(const slice_writer *w, uint64_t whole);
+uint64_t slices_share(const slice_writer *w, uint64_t whole);
 
-uint64_t slice_number_bytes(const mr_tensor *tensor);
+uint64_t slices_number_bytes(const mr_tensor *tensor);
 
 /* Do rows of the tensor, which is from outside, lie apart in memory? */
-bool slice_is_apart(const slice_writer *w, uint32_t tensor);
+bool slices_is_apart(const slice_writer *w, uint32_t tensor);
 
 #endif
