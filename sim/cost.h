@@ -35,6 +35,7 @@ typedef struct mr_work {
     uint32_t ranks;
     bool idle;  /* leaves nothing for the device to do: a view, an allocation */
     bool waits; /* the host cannot go on before the result is there */
+    bool pageable; /* a copy from or to memory of the host that is not pinned */
 } mr_work;
 
 /* Bytes are those recorded, else each tensor that is read or written counts once. */

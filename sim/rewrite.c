@@ -51,6 +51,17 @@ mr_status mr_rewrite_begin(mr_ctx *ctx, const mr_trace *in, mr_trace *out, mr_re
     return MR_OK;
 }
 
+mr_status mr_rewrite_before_host(mr_ctx *ctx, const mr_trace *in, const char *who)
+{
+    for (uint32_t o = 0; o < in->ops.n; o++)
+        if (in->ops.at[o].engine == MR_ENGINE_to_host)
+            return mr_fail(ctx, MR_EUNSUPPORTED,
+                           "op %u of '%s' copies to the host what is saved, expected %s before"
+                           " that",
+                           o, in->name, who);
+    return MR_OK;
+}
+
 static uint32_t *counting(mr_ctx *ctx, uint32_t n)
 {
     uint32_t *at = MR_NEW_N(ctx, uint32_t, n);

@@ -48,6 +48,10 @@ typedef struct mr_where {
 /* MR_EUNSUPPORTED when an op runs more than once. */
 mr_status mr_rewrite_begin(mr_ctx *ctx, const mr_trace *in, mr_trace *out, mr_rewrite *r);
 
+/* MR_EUNSUPPORTED when something of the step is on the host for a while: for rewrites that look
+ * at what is saved, or who reads it, and therefore come before that.  `who` is their name. */
+mr_status mr_rewrite_before_host(mr_ctx *ctx, const mr_trace *in, const char *who);
+
 /* Everything is where it was. */
 void mr_where_init(mr_rewrite *r, mr_where *where);
 

@@ -10,6 +10,7 @@
 
 #include "rewrite_check_holders.h"
 #include "rewrite_check_pieces.h"
+#include "rewrite_check_streams.h"
 #include "rewrite_check_versions.h"
 
 #include <inttypes.h>
@@ -41,6 +42,8 @@ typedef struct referee {
     numbering before;
     const mr_trace *trace; /* after */
     value *holds;          /* by storage of `trace` */
+    uint64_t *base;        /* by storage of `trace`: where in the place of its value it begins */
+    bool *packed;          /* by storage of `trace`: without the gaps that a view had */
     uint32_t *viewed;      /* by storage: event at which an op read it last */
     uint32_t *done;        /* by op of before: how often it was carried out, or its parts */
     bool *divided;         /* by op of before: in parts */
@@ -243,7 +246,8 @@ static bool same_shape(const referee *r, const mr_tensor *x, const mr_tensor *y)
     if (!same_lengths(r, x, y)) return false;
     if (r->had && r->before.trace->storages.at[y->storage].per_sample) return true;
     const bool cast = x->dtype != y->dtype && strcmp(x->dtype, y->dtype) != 0;
-    return cast || (x->bytes == y->bytes && x->offset == y->offset);
+    const bool fits = x->bytes == y->bytes || (r->packed[x->storage] && x->bytes < y->bytes);
+    return cast || (fits && x->offset + r->base[x->storage] == y->offset);
 }
 
 /* What the tensor shows of the value that its storage holds. */
@@ -309,6 +313,7 @@ static void write_results(referee *r, uint32_t o, uint32_t f)
         const uint32_t s = storage_of(r->trace, result(op, k));
         if (!writes(r->trace, op, k, r->viewed, r->event) || is_statistic(r->trace, s))
             continue;
+        if (k < op->out.n) r->base[s] = r->packed[s] = 0;
         uint32_t j = MR_NONE;
         if (f != MR_NONE) j = same_result(op, &r->before.trace->ops.at[f], k);
         if (j == MR_NONE) r->holds[s] = r->fresh++;
@@ -373,6 +378,15 @@ static mr_status join(referee *r, uint32_t o)
     return MR_OK;
 }
 
+/* A copy can be of a view, then without its gaps. */
+static void place_moved(referee *r, const mr_tensor *from, const mr_tensor *to)
+{
+    const bool cast = from->dtype != to->dtype && strcmp(from->dtype, to->dtype) != 0;
+    if (from->storage == to->storage) return;
+    r->base[to->storage] = cast ? 0 : r->base[from->storage] + from->offset - to->offset;
+    r->packed[to->storage] = !cast && (r->packed[from->storage] || from->bytes > to->bytes);
+}
+
 /* Each result is what the input at its place was. */
 static mr_status move(referee *r, uint32_t o)
 {
@@ -383,8 +397,11 @@ static mr_status move(referee *r, uint32_t o)
                        named(r->ctx, r->trace, o), op->in.n, results(op));
     for (uint32_t k = results(op); k-- > 0;)
         r->moved[k] = seen(r, op->in.at[k]);
-    for (uint32_t k = 0; k < results(op); k++)
+    for (uint32_t k = 0; k < results(op); k++) {
         r->holds[storage_of(r->trace, result(op, k))] = r->moved[k];
+        place_moved(r, &r->trace->tensors.at[op->in.at[k]],
+                    &r->trace->tensors.at[result(op, k)]);
+    }
     return MR_OK;
 }
 
@@ -623,6 +640,8 @@ static mr_status begin(referee *r)
             "a rewrite took away ops, tensors or storages, expected new ones behind");
     compare_batches(r);
     r->holds = MR_NEW_N(r->ctx, value, after->storages.n);
+    r->base = MR_NEW_N(r->ctx, uint64_t, after->storages.n);
+    r->packed = MR_NEW_N(r->ctx, bool, after->storages.n);
     r->viewed = mr_none_of(r->ctx, after->storages.n);
     r->done = MR_NEW_N(r->ctx, uint32_t, before->ops.n);
     r->divided = MR_NEW_N(r->ctx, bool, before->ops.n);
@@ -693,5 +712,6 @@ mr_status mr_rewrite_check(mr_ctx *ctx, const mr_trace *before, const mr_trace *
     MR_TRY(check_all_is_done(&r));
     MR_TRY(check_copies(&r));
     MR_TRY(mr_rewrite_check_holders(ctx, before, after));
+    MR_TRY(mr_rewrite_check_streams(ctx, after));
     return mr_rewrite_check_versions(ctx, after);
 }

@@ -36,7 +36,8 @@ static void account(mr_timeline *t, uint64_t start, uint64_t issued)
 static uint64_t *link_of(mr_timeline *t, mr_engine engine)
 {
     switch (engine) {
-    case MR_ENGINE_compute: return NULL;
+    case MR_ENGINE_compute:
+    case MR_ENGINE_wait: return NULL;
     case MR_ENGINE_to_host:
     case MR_ENGINE_from_host: return &t->links[engine]; /* both ways at once */
     default: return &t->links[MR_ENGINE_all_reduce];
@@ -79,7 +80,7 @@ void mr_timeline_run(mr_timeline *t, const mr_trace *trace, const mr_op *op, uin
                      uint64_t device_ns)
 {
     mr_timeline_host(t, host_ns);
-    if (!device_ns) return;
+    if (!device_ns && op->engine != MR_ENGINE_wait) return;
     if (!t->written) {
         t->written = MR_NEW_N(t->ctx, uint64_t, trace->storages.n);
         t->touched = MR_NEW_N(t->ctx, uint64_t, trace->storages.n);
@@ -89,7 +90,7 @@ void mr_timeline_run(mr_timeline *t, const mr_trace *trace, const mr_op *op, uin
     *stream_of(t, op->stream) = end;
     if (link) {
         *link = end;
-    } else {
+    } else if (op->engine != MR_ENGINE_wait) {
         account(t, start, t->host);
         t->busy = later(t->busy, end);
     }

@@ -2,7 +2,8 @@
  *
  * The host issues ops one after the other and does not wait for them.  An op begins when it
  * has been issued, its stream is free, what it reads has been written and what it overwrites
- * has been read, on whatever stream; a transfer also waits for its link.  Kernels on
+ * has been read, on whatever stream; a transfer also waits for its link, and a `wait` is
+ * nothing but that.  Kernels on
  * different streams run beside each other as if each were alone.
  *
  *     host    |a|b|c|  |..cudaFree..|d|

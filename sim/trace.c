@@ -119,11 +119,17 @@ bool mr_trace_knows_lives(const mr_trace *trace)
     return trace->ops.n == 0;
 }
 
+bool mr_is_host(uint32_t device)
+{
+    return device == MR_PINNED || device == MR_PAGEABLE;
+}
+
 const uint32_t *mr_trace_devices(mr_ctx *ctx, const mr_trace *trace, uint32_t *n)
 {
     bool *seen = MR_NEW_N(ctx, bool, UINT16_MAX + 1);
     for (uint32_t s = 0; s < trace->storages.n; s++) seen[trace->storages.at[s].device] = true;
     uint32_t count = 0;
+    seen[MR_PINNED] = seen[MR_PAGEABLE] = false;
     for (uint32_t d = 0; d <= UINT16_MAX; d++) count += seen[d];
     uint32_t *devices = MR_NEW_N(ctx, uint32_t, count);
     *n = 0;

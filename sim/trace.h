@@ -67,13 +67,17 @@ typedef enum mr_role {
 const char *mr_role_name(mr_role role);
 const char *mr_role_plural(mr_role role);
 
+/* Devices that are memory of the host, which nothing places.  Pinned memory can be copied to
+ * and from while everything else goes on. */
+enum { MR_PINNED = UINT16_MAX - 1, MR_PAGEABLE = UINT16_MAX };
+
 typedef struct mr_storage {
     uint64_t bytes;      /* asked for, before any rounding by an allocator */
     uint64_t per_sample; /* part of bytes that one more sample adds; 0 where unknown or fixed */
     uint32_t stream;     /* index into trace->streams: memory is reused within a stream first */
     uint32_t pool;       /* private pool (CUDA graph, MemPool) it must come from; 0: default */
     uint32_t stack;      /* index into trace->stacks: who asked for it; MR_NONE unknown */
-    uint16_t device;     /* number of the device, as CUDA counts them */
+    uint16_t device;     /* number of the device, as CUDA counts them; or memory of the host */
     uint8_t role;        /* mr_role */
     bool before;         /* live before the first event */
     bool after;          /* live after the last event */
@@ -110,10 +114,11 @@ typedef struct mr_ids {
 } mr_ids;
 
 /* Part of a device that carries an op out.  A transfer moves the larger of what the op reads
- * and what it writes: all of the tensor, whatever share of it a rank holds. */
+ * and what it writes: all of the tensor, whatever share of it a rank holds.  `wait` does
+ * nothing but that its stream waits for what it reads; what it puts out is taken then. */
 #define MR_ENGINE_LIST(X)                                                                \
     X(compute) X(to_host) X(from_host) X(all_reduce) X(reduce_scatter) X(all_gather)     \
-    X(broadcast)
+    X(broadcast) X(wait)
 
 typedef enum mr_engine {
 #define X(name) MR_ENGINE_##name,
@@ -287,7 +292,9 @@ const mr_history *mr_trace_history(const mr_trace *trace, uint32_t device);
 /* Are lifetimes recorded by ALLOC and FREE events, not to be derived from ops? */
 bool mr_trace_knows_lives(const mr_trace *trace);
 
-/* Devices that storages live on, ascending, as an array of *n numbers. */
+bool mr_is_host(uint32_t device);
+
+/* Devices that storages live on, without the host, ascending, as an array of *n numbers. */
 const uint32_t *mr_trace_devices(mr_ctx *ctx, const mr_trace *trace, uint32_t *n);
 
 /* The referee of traces: indices in range, no storage allocated twice or freed while not live,

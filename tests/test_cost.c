@@ -222,6 +222,33 @@ TEST(transfers_take_what_their_link_takes)
     mr_ctx_clear(&ctx);
 }
 
+/* Pageable memory is copied at 0.4 of the speed. */
+TEST(the_host_waits_for_memory_that_is_not_pinned)
+{
+    mr_ctx ctx = {0};
+    mr_op op = op_named("aten::_to_copy");
+    mr_trace trace = three_tensors(&ctx, "float32", &op);
+    mr_storage *host = &trace.storages.at[trace.tensors.at[op.out.at[0]].storage];
+    op.read = 1200;
+    op.engine = MR_ENGINE_to_host;
+    CHECK(!mr_work_of(&trace, &op).waits);
+    host->device = MR_PAGEABLE;
+    const mr_work pageable = mr_work_of(&trace, &op);
+    CHECK(pageable.waits);
+    CHECK_EQ(mr_device_ns(&round_device, &pageable), 7 + 6000);
+    host->device = MR_PINNED;
+    const mr_work pinned = mr_work_of(&trace, &op);
+    CHECK(pinned.waits); /* in line with what computes */
+    CHECK_EQ(mr_device_ns(&round_device, &pinned), 7 + 2400);
+    op.stream = 1;
+    CHECK(!mr_work_of(&trace, &op).waits);
+    op.engine = MR_ENGINE_wait;
+    const mr_work wait = mr_work_of(&trace, &op);
+    CHECK(wait.idle && !wait.waits);
+    CHECK_EQ(mr_device_ns(&round_device, &wait), 0);
+    mr_ctx_clear(&ctx);
+}
+
 /* out pictures x in pictures x side x side, pictures of `from` and `to` pixels a side */
 static mr_work convolution(mr_ctx *ctx, uint64_t out, uint64_t in, uint64_t side, uint64_t from,
                            uint64_t to)

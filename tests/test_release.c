@@ -184,8 +184,7 @@ static void plant(mr_ctx *ctx, const mr_trace *in, mr_trace *t, uint32_t mistake
     if (mistake == 1) forget_op(t, add);
     if (mistake == 2) t->ops.at[add].in.at[1] = t->ops.at[add].in.at[0];
     if (mistake == 3) move_event(t, event_of(t, MR_DROP, gradient), before_it + 2);
-    if (mistake == 4)
-        move_event(t, event_of(t, MR_RUN, weight), event_of(t, MR_RUN, product));
+    if (mistake == 4) move_event(t, event_of(t, MR_RUN, weight), event_of(t, MR_RUN, product));
     if (mistake == 5) keep_old_states(in, t);
     if (mistake == 6) forget_op(t, made);
     if (mistake == 7) move_event(t, event_of(t, MR_RUN, add), before_it);
@@ -194,14 +193,9 @@ static void plant(mr_ctx *ctx, const mr_trace *in, mr_trace *t, uint32_t mistake
 TEST(the_referee_sees_what_is_wrong)
 {
     static const char *const said[] = {
-        "is not run any more",
-        "no new op has read what",
-        "no new op has read what",
-        "the program has dropped",
-        "holds what a new op wrote",
-        "no new op has read",
-        "which holds nothing",
-        "no new op has read what",
+        "is not run any more",     "no new op has read what",   "no new op has read what",
+        "the program has dropped", "holds what a new op wrote", "no new op has read",
+        "which holds nothing",     "no new op has read what",
     };
     referee_says(VGG, "release", plant, said, MR_COUNT(said));
 }

@@ -69,6 +69,33 @@ TEST(a_slow_host_leaves_the_device_without_work)
     CHECK_STR(ended(&w), "410 370 0"); /* 100 before the first, 90 before each of the others */
 }
 
+/* The kernel reads nothing of what is copied; only its stream has been made to wait. */
+TEST(a_wait_holds_up_its_stream_and_takes_no_time)
+{
+    world w;
+    begin(&w);
+    run(&w, 1, MR_ENGINE_to_host, 0, 1, 10, 500);
+    run(&w, 0, MR_ENGINE_wait, 1, MR_NONE, 0, 0);
+    kernel(&w, 2, 3, 0, 100);
+    CHECK_STR(ended(&w), "610 10 500");
+    begin(&w);
+    run(&w, 1, MR_ENGINE_to_host, 0, 1, 10, 500);
+    kernel(&w, 2, 3, 0, 100);
+    CHECK_STR(ended(&w), "510 10 400"); /* the end of the copy comes last */
+}
+
+/* What is taken after a kernel cannot be filled before it. */
+TEST(a_copy_comes_after_what_took_its_memory)
+{
+    world w;
+    begin(&w);
+    kernel(&w, 2, 3, 0, 100);
+    run(&w, 0, MR_ENGINE_wait, MR_NONE, 4, 0, 0);
+    run(&w, 1, MR_ENGINE_from_host, 1, 4, 0, 50);
+    kernel(&w, 4, 5, 0, 10);
+    CHECK_STR(ended(&w), "160 0 50");
+}
+
 TEST(a_view_takes_the_host_alone)
 {
     world w;

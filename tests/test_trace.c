@@ -241,6 +241,8 @@ TEST(devices_are_those_that_storages_live_on)
     mr_trace t = with_history(&ctx);
     uint32_t n;
     t.storages.at[0].device = 7;
+    MR_PUSH(&ctx, &t.storages, (mr_storage){.device = MR_PINNED, .stack = MR_NONE});
+    MR_PUSH(&ctx, &t.storages, (mr_storage){.device = MR_PAGEABLE, .stack = MR_NONE});
     const uint32_t *devices = mr_trace_devices(&ctx, &t, &n);
     CHECK_EQ(n, 2);
     CHECK_EQ(devices[0], 0);

@@ -1,6 +1,7 @@
 /* chain_step -- finds the stages of a recorded step: see chain_step.h. */
 #include "chain_step_internal.h"
 #include "chain_time.h"
+#include "rewrite.h"
 
 #include <string.h>
 
@@ -181,6 +182,7 @@ static uint32_t *none(mr_ctx *ctx, size_t n)
 mr_status chain_step_of(mr_ctx *ctx, const mr_trace *trace, uint32_t most, chain_step *step)
 {
     chain_lives lives;
+    MR_TRY(mr_rewrite_before_host(ctx, trace, "checkpointing"));
     MR_TRY(chain_lives_of(ctx, trace, &lives));
     *step = (chain_step){.trace = trace,
                          .measured = chain_measured(trace),

@@ -2,6 +2,7 @@
 #include "graph_step.h"
 
 #include "chain_time.h"
+#include "rewrite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -187,6 +188,7 @@ static void list_changes(builder *b)
 mr_status graph_step_of(mr_ctx *ctx, const mr_trace *trace, bool fused, graph_step *step)
 {
     *step = (graph_step){.trace = trace};
+    MR_TRY(mr_rewrite_before_host(ctx, trace, "checkpointing"));
     MR_TRY(chain_lives_of(ctx, trace, &step->lives));
     builder b = {.ctx = ctx, .step = step, .fused = fused, .measured = chain_measured(trace)};
     step->pinned = MR_NEW_N(ctx, bool, trace->storages.n);

@@ -336,6 +336,7 @@ mr_status attention_fuse(mr_ctx *ctx, const mr_trace *in, attention_kernel kerne
 {
     attentions found;
     writer *w = MR_NEW(ctx, writer);
+    MR_TRY(mr_rewrite_before_host(ctx, in, "sdpa"));
     MR_TRY(mr_rewrite_begin(ctx, in, out, &w->r));
     attention_find(ctx, in, without_mask, &found);
     MR_TRY(check_there_is_one(ctx, &found));

@@ -226,6 +226,7 @@ static void settle_storages(writer *w)
 mr_status inference(mr_ctx *ctx, const mr_trace *in, mr_trace *out)
 {
     writer *w = MR_NEW(ctx, writer);
+    MR_TRY(mr_rewrite_before_host(ctx, in, "nograd"));
     MR_TRY(mr_rewrite_begin(ctx, in, out, &w->r));
     mr_where_init(&w->r, &w->where);
     w->gone = MR_NEW_N(ctx, bool, in->storages.n);

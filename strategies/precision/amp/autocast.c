@@ -152,6 +152,7 @@ mr_status autocast_rewrite(mr_ctx *ctx, const mr_trace *in, const char *dtype, b
     a->open = MR_NONE;
     MR_TRY(check_precision(ctx, in));
     MR_TRY(check_order(ctx, in));
+    MR_TRY(mr_rewrite_before_host(ctx, in, "amp"));
     MR_TRY(mr_rewrite_begin(ctx, in, out, &a->r));
     a->unit_of = mr_none_of(ctx, in->ops.n);
     a->low = MR_NEW_N(ctx, bool, in->storages.n);
