@@ -14,6 +14,14 @@ uint64_t sharded_part(const sharded_update *u, uint64_t bytes)
     return (bytes + u->ranks - 1) / u->ranks;
 }
 
+uint64_t sharded_tensor(const sharded_update *u, uint32_t tensor)
+{
+    const mr_tensor *t = &u->r->in->tensors.at[tensor];
+    const uint64_t rows = t->rank ? t->shape[0] : 0;
+    if (!u->rows || !rows || t->bytes % rows) return sharded_part(u, t->bytes);
+    return sharded_part(u, rows) * (t->bytes / rows);
+}
+
 /* ---- what a device holds ----------------------------------------------------------------- */
 
 enum { SMALL = 8 }; /* bytes of what counts steps, or such: everybody has it */
@@ -44,8 +52,13 @@ void sharded_slice(sharded_update *u, bool parameters)
     const mr_trace *in = u->r->in;
     for (uint32_t s = 0; s < in->storages.n; s++) {
         u->sliced[s] = is_divided(u, s, parameters);
-        if (!u->sliced[s]) continue;
-        u->r->out->storages.at[s].bytes = sharded_part(u, in->storages.at[s].bytes);
+        if (u->sliced[s])
+            u->r->out->storages.at[s].bytes = sharded_part(u, in->storages.at[s].bytes);
+    }
+    for (uint32_t t = in->tensors.n; t-- > 0;) { /* of several the first says what rows are */
+        const uint32_t s = in->tensors.at[t].storage;
+        if (u->sliced[s] && in->tensors.at[t].bytes == in->storages.at[s].bytes)
+            u->r->out->storages.at[s].bytes = sharded_tensor(u, t);
     }
     for (uint32_t t = 0; t < in->tensors.n; t++)
         if (u->sliced[in->tensors.at[t].storage]) fit(u, t);
@@ -63,12 +76,26 @@ static mr_ids places(const sharded_update *u, mr_ids ids)
     return out;
 }
 
+enum { MANY = 64 }; /* results: of a list of parameters, which are no views */
+
+/* A view of what the op reads holds what that holds. */
+static bool is_view(const sharded_update *u, const mr_op *op, uint32_t tensor)
+{
+    const mr_tensor *t = u->r->in->tensors.at;
+    for (uint32_t i = 0; i < op->in.n; i++)
+        if (t[op->in.at[i]].storage == t[tensor].storage) return true;
+    return false;
+}
+
 /* What the op gives, and as what the input knows it.  A bucket holds many gradients, of which
  * only ops know that read them there. */
-static void tell(mr_ids made, mr_ids known, mr_stand_in *stand)
+static void tell(const sharded_update *u, const mr_op *whole, mr_ids made, mr_ids known,
+                 mr_stand_in *stand)
 {
+    const bool views = known.at == whole->out.at && known.n < MANY;
     for (uint32_t i = 0; i < made.n; i++) {
         if (made.at[i] != known.at[i]) continue;
+        if (views && is_view(u, whole, known.at[i])) continue;
         stand->gives.at[stand->gives.n++] = made.at[i];
         stand->holds.at[stand->holds.n++] = known.at[i];
     }
@@ -90,7 +117,7 @@ void sharded_run(sharded_update *u, uint32_t o)
     mr_stand_in stand = {.op = added, .ops = mr_ids_of(u->r->ctx, 1, &o)};
     stand.gives.at = MR_NEW_N(u->r->ctx, uint32_t, n);
     stand.holds.at = MR_NEW_N(u->r->ctx, uint32_t, n);
-    tell(op.out, whole->out, &stand);
-    tell(op.mutates, whole->mutates, &stand);
+    tell(u, whole, op.out, whole->out, &stand);
+    tell(u, whole, op.mutates, whole->mutates, &stand);
     MR_PUSH(u->r->ctx, &u->r->out->stand_ins, stand);
 }

@@ -12,11 +12,15 @@ typedef struct sharded_update {
     uint32_t *gradient; /* by storage of `in`: tensor of `out` that has its gradient, MR_NONE
                          * where that is where it was */
     bool *sliced;       /* by storage of `in`: only a part of it is here */
+    bool rows;          /* tensors are divided by their first dimension */
 } sharded_update;
 
 void sharded_begin(sharded_update *u, mr_rewrite *r, uint64_t ranks);
 
 uint64_t sharded_part(const sharded_update *u, uint64_t bytes);
+
+/* Of a tensor of `in`: as many rows as the first device has, or bytes. */
+uint64_t sharded_tensor(const sharded_update *u, uint32_t tensor);
 
 /* Of states and what the update makes, or of parameters and old gradients as well, a part. */
 void sharded_slice(sharded_update *u, bool parameters);

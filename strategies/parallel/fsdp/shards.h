@@ -27,7 +27,6 @@ typedef MR_VEC(uint32_t) shards_ids;
 typedef struct shards_unit {
     const char *name;
     shards_ids parameters; /* tensors of the input, one of each storage */
-    uint64_t bytes;        /* of these */
     shards_ids gradients;  /* as replica_fill numbers them */
     uint32_t reduced;      /* event after which its gradients are sent; MR_NONE for never */
 } shards_unit;

@@ -53,8 +53,7 @@ static uint64_t parts_of(const shards_traffic *t, uint32_t unit)
     const shards_ids *parameters = &t->s.units.at[unit].parameters;
     uint64_t sum = 0;
     for (uint32_t i = 0; i < parameters->n; i++)
-        sum += sharded_part(&t->update,
-                            t->r.in->storages.at[storage_of(t, parameters->at[i])].bytes);
+        sum += sharded_tensor(&t->update, parameters->at[i]);
     return sum;
 }
 
@@ -64,18 +63,22 @@ void shards_gather(shards_traffic *t, uint32_t unit, const mr_op *as)
     shards_gathered *g = &t->units[unit];
     if (g->whole || g->flat != MR_NONE || !parameters->n) return;
     const uint64_t mine = parts_of(t, unit), all = mine * t->s.choice->ranks;
-    g->flat =
-        flat_tensor(t, parameters->at[0], all, t->gather_stream, MR_ROLE_temporary);
-    mr_op op = beside(as, "c10d::_allgather_base_", mine, all);
+    g->flat = flat_tensor(t, parameters->at[0], all, t->gather_stream, MR_ROLE_temporary);
+    mr_op op = beside(as, "fsdp::all_gather_copy_in", mine, mine);
     op.stream = t->gather_stream;
-    op.engine = MR_ENGINE_all_gather;
-    op.ranks = (uint32_t)t->s.choice->ranks;
     op.in = mr_ids_of(t->r.ctx, parameters->n, parameters->at);
     op.out = mr_ids_of(t->r.ctx, 1, &g->flat);
     mr_rewrite_new_op(&t->r, &op);
+    op = beside(as, "c10d::_allgather_base_", mine, all);
+    op.stream = t->gather_stream;
+    op.engine = MR_ENGINE_all_gather;
+    op.ranks = (uint32_t)t->s.choice->ranks;
+    op.in = op.mutates = mr_ids_of(t->r.ctx, 1, &g->flat);
+    mr_rewrite_new_op(&t->r, &op);
 }
 
-/* Each parameter gets its value from the parts of it, by way of the buffer. */
+/* Each parameter gets its value from the parts of it, by way of the buffer, with room for the
+ * rows by which the last device has fewer. */
 static void copy_out(shards_traffic *t, uint32_t unit, const mr_op *as)
 {
     const shards_ids *parameters = &t->s.units.at[unit].parameters;
@@ -85,14 +88,15 @@ static void copy_out(shards_traffic *t, uint32_t unit, const mr_op *as)
     g->whole = MR_NEW_N(t->r.ctx, uint32_t, n);
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t tensor = parameters->at[i], s = storage_of(t, tensor);
-        const uint32_t home =
-            mr_rewrite_new_storage(&t->r, s, t->r.in->storages.at[s].bytes);
+        const uint64_t padded = sharded_tensor(&t->update, tensor) * t->s.choice->ranks;
+        const uint32_t home = mr_rewrite_new_storage(&t->r, s, padded);
         in.at[i] = tensor;
         g->whole[i] = mr_rewrite_new_tensor(&t->r, tensor, home);
+        t->r.out->tensors.at[g->whole[i]].bytes = t->r.in->tensors.at[tensor].bytes;
         t->where.storage[s] = home;
     }
     in.at[n] = g->flat;
-    const uint64_t bytes = t->s.units.at[unit].bytes;
+    const uint64_t bytes = parts_of(t, unit) * t->s.choice->ranks;
     mr_op op = beside(as, "fsdp::split_with_sizes_copy", bytes, bytes);
     op.in = in;
     op.out = (mr_ids){g->whole, n};
@@ -135,10 +139,8 @@ static uint64_t parts_of_gradients(const shards_traffic *t, uint32_t unit)
 {
     const shards_ids *gradients = &t->s.units.at[unit].gradients;
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < gradients->n; i++) {
-        const uint32_t tensor = gradient_at(t, gradients->at[i]);
-        sum += sharded_part(&t->update, t->r.in->tensors.at[tensor].bytes);
-    }
+    for (uint32_t i = 0; i < gradients->n; i++)
+        sum += sharded_tensor(&t->update, gradient_at(t, gradients->at[i]));
     return sum;
 }
 
@@ -176,7 +178,7 @@ void shards_reduce(shards_traffic *t, uint32_t unit, const mr_op *as)
     }
     const uint32_t stream = t->r.in->storages.at[storage_of(t, in.at[0])].stream;
     t->sent = flat_tensor(t, in.at[0], all, stream, MR_ROLE_temporary);
-    mr_op op = beside(as, "fsdp::chunk_cat", bytes, all);
+    mr_op op = beside(as, "fsdp::chunk_cat_mixed_dtype", bytes, all);
     op.in = in;
     op.out = mr_ids_of(t->r.ctx, 1, &t->sent);
     mr_rewrite_new_op(&t->r, &op);

@@ -124,7 +124,6 @@ static void give(shards *s)
         given[tensor->storage] = true;
         shards_unit *unit = &s->units.at[s->owner[tensor->storage]];
         MR_PUSH(s->ctx, &unit->parameters, t);
-        unit->bytes += whole;
     }
 }
 

@@ -189,6 +189,7 @@ mr_status shards_rewrite(mr_ctx *ctx, const mr_trace *in, const shards_choice *c
     w->t.units = MR_NEW_N(ctx, shards_gathered, s->units.n);
     for (uint32_t u = 0; u < s->units.n; u++) w->t.units[u].flat = MR_NONE;
     sharded_begin(&w->t.update, &w->t.r, choice->ranks);
+    w->t.update.rows = true;
     shards_make(&w->t);
     write_all(w);
     sharded_slice(&w->t.update, true);
