@@ -1,4 +1,4 @@
-/* fake_nvml -- a management library of one GPU that says what the environment tells it:
+/* fake_management -- a management library of one GPU that says what the environment tells it:
  *     FAKE_NVML_OTHERS  so many other processes, of 1 GiB each; FAKE_NVML_SLOWED bits;
  *     FAKE_NVML_MIG     1: divided
  */
