@@ -250,4 +250,32 @@ TEST(no_prediction_is_worse_than_what_is_published)
     mr_ctx_clear(&ctx);
 }
 
+/* Twins that no spec predicts, and why. */
+static const char *const unpredicted[][2] = {
+    {"vgg16-checkpoint-reentrant.csv.gz",
+     "its first region has no input that needs a gradient, so PyTorch did not train what is in"
+     " regions: checkpoint leaves that region alone"},
+};
+
+static bool is_told(const rows *specs, const char *file)
+{
+    for (size_t i = 0; i < MR_COUNT(unpredicted); i++)
+        if (!strcmp(unpredicted[i][0], file)) return true;
+    return *field(specs, file, "spec") != 0;
+}
+
+/* Those without a technique are what other twins are predicted from. */
+TEST(every_twin_is_predicted_or_it_is_said_why_not)
+{
+    mr_ctx ctx = {0};
+    const rows specs = read_table(&ctx, BENCH "/twin_specs.csv");
+    const rows manifest = read_table(&ctx, FOLDER "/twins/MANIFEST.csv");
+    for (uint32_t i = 1; i < manifest.n; i++) {
+        const char *file = manifest.at[i].at[0], *technique = field(&manifest, file, "technique");
+        if (!*technique || is_told(&specs, file)) continue;
+        TEST_FAIL("%s: no row in bench/twin_specs.csv, expected one for %s", file, technique);
+    }
+    mr_ctx_clear(&ctx);
+}
+
 TEST_MAIN()
