@@ -179,7 +179,6 @@ mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out)
     *out = (mr_scene){.iterations = args->iterations ? (uint32_t)args->iterations : 1,
                       .is_part = args->from || args->to,
                       .as_recorded = args->as_recorded};
-    MR_TRY(mr_output_check(ctx, args->words.at[0], args->output));
     MR_TRY(choose_device(ctx, args, out));
     MR_TRY(read_recording(ctx, args, &out->trace));
     MR_TRY(cut(ctx, args, &out->trace));

@@ -74,6 +74,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 {
     mr_scene scene;
     specs chosen = {0};
+    MR_TRY(mr_output_check(ctx, args->words.at[0], args->output));
     MR_TRY(mr_scene_read(ctx, args, &scene));
     mr_scene_repeat(args, &scene);
     MR_TRY(choose_specs(ctx, args, &scene.trace, &chosen));

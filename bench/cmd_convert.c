@@ -84,6 +84,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
                        "cannot write '%s', expected a name that ends with .csv, "
                        ".csv.gz, .csv.zst or .lifetimes.csv",
                        args->output);
+    MR_TRY(mr_output_check(ctx, args->words.at[0], args->output));
     MR_TRY(mr_scene_read(ctx, args, &scene));
     MR_TRY(mr_sink_open(ctx, args->output, &sink));
     const mr_status status = write(ctx, args, &scene, sink);

@@ -265,6 +265,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
         && strcmp(args->by, "layer") != 0)
         return mr_fail(ctx, MR_EUSAGE, "--depth is for modules and layers, not for --by %s",
                        args->by);
+    MR_TRY(mr_output_check(ctx, args->words.at[0], args->output));
     MR_TRY(mr_scene_read(ctx, args, &scene));
     const mr_makers *makers = mr_makers_new(ctx, &scene.trace);
     const bool page = !args->by && strcmp(args->format, "table") == 0;

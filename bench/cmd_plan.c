@@ -206,6 +206,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 {
     mr_plan_task task;
     MR_TRY(check_names(ctx, args));
+    MR_TRY(mr_output_check(ctx, args->words.at[0], args->output));
     MR_TRY(mr_plan_read(ctx, args, &task));
     attempts t = {.ctx = ctx, .args = args, .task = &task};
     MR_TRY(try_all(&t));
