@@ -186,7 +186,7 @@ uint32_t mr_rewrite_replay(mr_rewrite *r, mr_where *where, uint32_t op)
 {
     mr_op copy = r->in->ops.at[op];
     copy.phase = MR_BACKWARD;
-    if (copy.again == MR_NONE) copy.again = where->op[op];
+    copy.again = where->op[op];
     return copy_op(r, where, op, &copy);
 }
 

@@ -69,7 +69,7 @@ void mr_rewrite_run(mr_rewrite *r, mr_where *where, uint32_t op);
  * the copy's lists stands for entry i of those in `in`, with which they may be shared. */
 uint32_t mr_rewrite_copy(mr_rewrite *r, mr_where *where, uint32_t op);
 
-/* Runs it again to have its values back: a copy of the backward pass with `again` set. */
+/* Runs it again to have its values back: a copy of the backward pass whose `again` it is. */
 uint32_t mr_rewrite_replay(mr_rewrite *r, mr_where *where, uint32_t op);
 
 /* The tensor's last reference by the program ends; nothing happens if it ended before. */

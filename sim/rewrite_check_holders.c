@@ -20,10 +20,11 @@ static bool look_ahead(holders *h)
         const mr_event event = h->trace->events.at[e];
         if (event.kind == MR_DROP) h->dropped[h->trace->tensors.at[event.id].storage] = e;
         if (event.kind != MR_RUN || h->trace->ops.at[event.id].of == MR_NONE) continue;
-        const uint32_t of = h->trace->ops.at[event.id].of, first = h->trace->ops.at[of].again;
+        const mr_op *ops = h->trace->ops.at;
+        const uint32_t of = ops[event.id].of;
         h->let_go[of] = e;
-        if (first != MR_NONE)
-            h->let_go[first] = e; /* it has lost what it saved, or most of it */
+        /* Those that it repeats have lost what they saved, or most of it. */
+        for (uint32_t o = of; ops[o].again < o; o = ops[o].again) h->let_go[ops[o].again] = e;
         knows = true;
     }
     return knows;

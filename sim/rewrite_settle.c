@@ -72,11 +72,17 @@ static uint32_t renumbered_op(const settler *s, uint32_t o)
     return o == MR_NONE ? MR_NONE : s->op[o];
 }
 
+/* What recomputes an op that itself recomputes another one recomputes that. */
+static uint32_t original(const settler *s, uint32_t o)
+{
+    return o == MR_NONE || s->trace->ops.at[o].again == MR_NONE ? o : s->trace->ops.at[o].again;
+}
+
 static mr_op settle_op(settler *s, const mr_op *old)
 {
     mr_op op = *old;
     if (op.part) op.origin = MR_NONE; /* an op of a trace that is gone */
-    op.again = renumbered_op(s, old->again);
+    op.again = renumbered_op(s, original(s, old->again));
     op.of = renumbered_op(s, old->of);
     op.in = renumbered(s, old->in);
     op.out = renumbered(s, old->out);
