@@ -169,8 +169,8 @@ static void advance_to(writer *w, uint32_t stage)
 /* ---- the passes
  * -------------------------------------------------------------------------------- */
 
- * -------------------------------------------------------------------------------- */
- * made and whose backward pass reads it. */
+/* The stage with which x(i) goes: its own, or an earlier one that has saved x(i) with all that
+ * it made and whose backward pass reads it. */
 static tensors *end_of_input(writer *w, uint32_t i)
 {
     const uint32_t reader = w->needs.reader[w->step->input[i]];
