@@ -45,6 +45,8 @@ typedef struct writer {
     uint32_t *home;       /* by storage: the one whose memory it has come to use; itself */
     uint32_t *changed;    /* by op: the new op in its place, MR_NONE */
     uint32_t *noise;      /* by tensor of `in`, a mask: the factors in its place, MR_NONE */
+    bool *endless;        /* by storage: no drop says when it ends, its last reader does */
+    bool *let_go;         /* by storage: the program has dropped what lies there by now */
     uint32_t done, asked; /* ops */
     uint64_t largest;     /* bytes of the largest tensor that the forward pass is spared */
 } writer;
@@ -59,6 +61,7 @@ static void overwrite(writer *w, uint32_t input, uint32_t result)
     const mr_storage *old = &w->r.in->storages.at[from];
     w->home[from] = to;
     if (old->bytes > w->largest) w->largest = old->bytes;
+    w->endless[to] |= !w->facts.dropped[from];
     s->after |= old->after;
     if (old->role == MR_ROLE_activation || old->role == MR_ROLE_gradient) s->role = old->role;
 }
@@ -81,7 +84,6 @@ static void change_saved(writer *w, const inplace_kind *kind, uint32_t o)
     op.saved.at = MR_NEW(w->r.ctx, mr_saved);
     op.saved.at[0] = (mr_saved){op.mutates.at[0], MR_SAVED_OUTPUT};
     op.saved.n = 1;
-    if (op.again != MR_NONE && w->changed[op.again] != MR_NONE) op.again = w->changed[op.again];
     w->changed[o] = mr_rewrite_new_op(&w->r, &op);
     const mr_stand_in stand = {w->changed[o], mr_ids_of(w->r.ctx, 1, &o), op.mutates,
                                op.mutates};
@@ -191,6 +193,15 @@ static const char *refuse_changed(const writer *w, const mr_op *op, uint32_t i)
                      *maker->module ? " of " : "", maker->module);
 }
 
+/* The program holds neither the input any more nor, by a drop to come, the result. */
+static const char *refuse_dropped(const writer *w, const mr_op *op, uint32_t i)
+{
+    const mr_tensor *t = w->r.in->tensors.at;
+    const uint32_t home = w->home[t[op->in.at[i]].storage];
+    if (!w->let_go[home] || w->facts.dropped[t[op->out.at[0]].storage]) return NULL;
+    return "the program has dropped that already";
+}
+
 /* The first input that may be overwritten; for a sum either will do.  A planner asks about so
  * many ops that it need not be told why not. */
 static bool try(writer *w, const inplace_kind *kind, uint32_t o, uint32_t event)
@@ -201,6 +212,7 @@ static bool try(writer *w, const inplace_kind *kind, uint32_t o, uint32_t event)
     for (uint32_t i = 0; i < (either ? op->in.n : 1); i++) {
         const char *why = inplace_refusal(&w->facts, kind, o, event, i);
         if (!why) why = refuse_changed(w, op, i);
+        if (!why) why = refuse_dropped(w, op, i);
         if (!why) {
             change(w, kind, o, event, i);
             return true;
@@ -212,6 +224,16 @@ static bool try(writer *w, const inplace_kind *kind, uint32_t o, uint32_t event)
                       "inplace leaves %s%s%s: it may not write over tensor %u, because %s",
                       op->name, *op->module ? " of " : "", op->module, op->in.at[0], first);
     return false;
+}
+
+/* Of two values in one memory the later one may end with its last reader: then a drop of the
+ * earlier one says nothing any more. */
+static void drop(writer *w, uint32_t tensor)
+{
+    const uint32_t home = w->home[w->r.in->tensors.at[tensor].storage];
+    if (w->endless[home]) return;
+    w->let_go[home] = true;
+    mr_rewrite_drop(&w->r, NULL, w->noise[tensor] == MR_NONE ? tensor : w->noise[tensor]);
 }
 
 static void write_events(writer *w)
@@ -227,8 +249,7 @@ static void write_events(writer *w)
         if (wanted && try(w, kind, event.id, e)) continue;
         if (op && op->of != MR_NONE && w->changed[op->of] != MR_NONE)
             change_gradient(w, event.id);
-        else if (event.kind == MR_DROP && w->noise[event.id] != MR_NONE)
-            mr_rewrite_drop(&w->r, NULL, w->noise[event.id]);
+        else if (event.kind == MR_DROP) drop(w, event.id);
         else mr_rewrite_keep(&w->r, NULL, e);
     }
     for (uint32_t t = 0; t < w->r.in->tensors.n; t++)
@@ -255,10 +276,10 @@ static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_tra
     inplace_look(ctx, in, &w->facts);
     w->home = MR_NEW_N(ctx, uint32_t, in->storages.n);
     for (uint32_t s = 0; s < in->storages.n; s++) w->home[s] = s;
-    w->changed = MR_NEW_N(ctx, uint32_t, in->ops.n);
-    for (uint32_t o = 0; o < in->ops.n; o++) w->changed[o] = MR_NONE;
-    w->noise = MR_NEW_N(ctx, uint32_t, in->tensors.n);
-    for (uint32_t t = 0; t < in->tensors.n; t++) w->noise[t] = MR_NONE;
+    w->changed = mr_none_of(ctx, in->ops.n);
+    w->noise = mr_none_of(ctx, in->tensors.n);
+    w->endless = MR_NEW_N(ctx, bool, in->storages.n);
+    w->let_go = MR_NEW_N(ctx, bool, in->storages.n);
     w->abn = (inplace_abn){.r = &w->r, .facts = &w->facts, .home = w->home,
                            .relu = w->settings->abn == ABN_RELU};
     if (w->settings->abn) inplace_abn_begin(&w->abn, w->settings->module);

@@ -49,6 +49,10 @@ void inplace_look(mr_ctx *ctx, const mr_trace *trace, inplace_facts *out)
     out->runs_again = MR_NEW_N(ctx, bool, trace->ops.n);
     for (uint32_t o = 0; o < trace->ops.n; o++)
         if (trace->ops.at[o].again != MR_NONE) out->runs_again[trace->ops.at[o].again] = true;
+    out->dropped = MR_NEW_N(ctx, bool, trace->storages.n);
+    for (uint32_t e = 0; e < trace->events.n; e++)
+        if (trace->events.at[e].kind == MR_DROP)
+            out->dropped[storage_of(out, trace->events.at[e].id)] = true;
     for (uint32_t e = 0; e < trace->events.n; e++)
         if (trace->events.at[e].kind == MR_RUN)
             look_at(out, trace->events.at[e].id, e, last_reader, last_saver);
@@ -144,6 +148,30 @@ static const char *refuse_readers(const inplace_facts *f, const inplace_kind *ki
     return NULL;
 }
 
+/* A mask is no more: only the op's own gradient may have read it. */
+static const char *refuse_mask(const inplace_facts *f, uint32_t o)
+{
+    const mr_ids out = f->trace->ops.at[o].out;
+    for (uint32_t i = 1; i < out.n; i++)
+        for (uint32_t u = f->readers[storage_of(f, out.at[i])]; u != MR_NONE;
+             u = f->uses.at[u].next)
+            if (f->trace->ops.at[f->uses.at[u].op].of != o)
+                return mr_printf(f->ctx, "%s reads its mask, of which there is none in place",
+                                 told(f, f->uses.at[u].op));
+    return NULL;
+}
+
+/* In place it saves something else, so it must be the only run, and its gradient must read what
+ * it has saved and not a copy of that. */
+static bool gives_other_values(const inplace_facts *f, const inplace_kind *kind, uint32_t o)
+{
+    const mr_op *op = &f->trace->ops.at[o];
+    if (kind->needs != INPLACE_NOISE && kind->needs != INPLACE_SWITCHES) return false;
+    if (f->runs_again[o] || op->again != MR_NONE) return true;
+    return kind->needs == INPLACE_SWITCHES && f->let_go[o]
+           && !*saved_as(f, o, storage_of(f, op->in.at[0]));
+}
+
 const char *inplace_refusal(const inplace_facts *f, const inplace_kind *kind, uint32_t o,
                             uint32_t event, uint32_t i)
 {
@@ -152,9 +180,10 @@ const char *inplace_refusal(const inplace_facts *f, const inplace_kind *kind, ui
     if (kind->needs == INPLACE_COPY)
         return "its gradient needs that, and in place it would copy it first: nothing is "
                "gained";
-    if (kind->needs == INPLACE_NOISE && (f->runs_again[o] || op->again != MR_NONE))
+    if (gives_other_values(f, kind, o))
         return "it runs again: inplace comes before what recomputes";
     const char *why = inplace_refuse_memory(f, op, op->in.at[i]);
+    if (!why && kind->needs == INPLACE_NOISE) why = refuse_mask(f, o);
     if (!why) why = refuse_savers(f, o, event, s);
     if (!why) why = refuse_readers(f, kind, o, event, s);
     return why;

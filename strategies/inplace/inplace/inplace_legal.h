@@ -23,6 +23,7 @@ typedef struct inplace_facts {
     uint32_t *let_go;           /* by op: last event of its gradient, 0 for none */
     uint32_t *maker;            /* by tensor: op that put it out; MR_NONE */
     bool *runs_again;           /* by op: another one recomputes it */
+    bool *dropped;              /* by storage: at some time the program drops a tensor in it */
 } inplace_facts;
 
 void inplace_look(mr_ctx *ctx, const mr_trace *trace, inplace_facts *out);
