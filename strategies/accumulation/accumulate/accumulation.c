@@ -79,6 +79,40 @@ static mr_status check_span(const accumulation *a)
     return MR_OK;
 }
 
+/* Is it there before the step as what gradients are sent in, and written in this op? */
+static bool fills_bucket(const accumulation *a, const mr_op *op, uint32_t storage)
+{
+    const mr_storage *s = &a->in->storages.at[storage];
+    if (op->engine == MR_ENGINE_compute || !s->before || s->role != MR_ROLE_gradient)
+        return false;
+    for (uint32_t i = 0; i < op->mutates.n; i++)
+        if (a->in->tensors.at[op->mutates.at[i]].storage == storage) return true;
+    return false;
+}
+
+/* A bucket that the update reads would hold what the last micro-batch has sent. */
+static mr_status check_buckets(const accumulation *a)
+{
+    bool *read = MR_NEW_N(a->ctx, bool, a->in->storages.n);
+    for (uint32_t e = a->end; e < a->in->events.n; e++)
+        for (uint32_t i = 0; accumulation_op(a, e) && i < accumulation_op(a, e)->in.n; i++)
+            read[a->in->tensors.at[accumulation_op(a, e)->in.at[i]].storage] = true;
+    for (uint32_t e = a->begin; e < a->end; e++) {
+        const mr_op *op = accumulation_op(a, e);
+        for (uint32_t i = 0; op && i < op->mutates.n; i++) {
+            const uint32_t s = a->in->tensors.at[op->mutates.at[i]].storage;
+            if (!read[s] || !fills_bucket(a, op, s)) continue;
+            return mr_fail(
+                a->ctx, MR_EUNSUPPORTED,
+                "'%s' updates from buckets that %s fills in its backward pass: each"
+                " micro-batch would fill them anew, so divide the batch before gradients are"
+                " sent, as in accumulate+ddp",
+                a->in->name, op->name);
+        }
+    }
+    return MR_OK;
+}
+
 /* ---- gradients
  * ------------------------------------------------------------------------------------ */
 
@@ -202,6 +236,7 @@ mr_status accumulation_look(accumulation *a, uint64_t k)
     const mr_trace *in = a->in;
     MR_TRY(find_span(a));
     MR_TRY(check_span(a));
+    MR_TRY(check_buckets(a));
     bool *runs = MR_NEW_N(a->ctx, bool, in->ops.n);
     for (uint32_t e = a->begin; e < a->end; e++)
         if (accumulation_op(a, e)) runs[in->events.at[e].id] = true;
