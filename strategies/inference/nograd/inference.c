@@ -14,6 +14,7 @@ typedef struct writer {
     mr_where where; /* where the results of dropouts are */
     bool *gone;     /* by storage: there is none */
     bool *left_out; /* by op */
+    bool unpacks;   /* the backward pass copies from the host what was saved there */
     uint32_t *maker, *reader; /* by storage: the op that wrote it last, read it last; so far */
     uint32_t *last_read;      /* by storage: event */
     uint32_t *identity;       /* by op: the dropout it stands in for, MR_NONE */
@@ -50,8 +51,23 @@ static bool keeps_statistics(const writer *w, const mr_op *op)
     return op->mutates.n && !op->out.n;
 }
 
+static bool copies_away(const mr_op *op)
+{
+    return !op->out.n && !op->mutates.n && !strcmp(op->name, "aten::_to_copy");
+}
+
+static bool unpacks(const mr_trace *in)
+{
+    for (uint32_t o = 0; o < in->ops.n; o++)
+        if (in->ops.at[o].phase == MR_BACKWARD && !in->ops.at[o].in.n && in->ops.at[o].out.n
+            && !strcmp(in->ops.at[o].name, "aten::_to_copy"))
+            return true;
+    return false;
+}
+
 static bool is_unneeded(const writer *w, const mr_op *op)
 {
+    if (w->unpacks && copies_away(op)) return true; /* as torch.autograd.graph.save_on_cpu */
     if (op->phase == MR_BACKWARD || op->phase == MR_UPDATE) return true;
     return any_gone(w, op->in) || any_gone(w, op->mutates) || keeps_statistics(w, op);
 }
@@ -71,6 +87,7 @@ static mr_status find_unneeded(writer *w)
 {
     const mr_trace *in = w->r.in;
     bool updated = false, forward = false;
+    w->unpacks = unpacks(in);
     for (uint32_t s = 0; s < in->storages.n; s++)
         w->gone[s] = in->storages.at[s].role == MR_ROLE_state
                      || (in->storages.at[s].before
