@@ -1,0 +1,130 @@
+/* Every ordered pair of rewrites on a few recordings: a result that passes the referees, or a
+ * refusal with a reason; never a broken step.
+ */
+#include "rewritten.h"
+
+static const char *const recordings[] = {
+    "models/vgg16-b64-i224.csv.gz",
+    "models/twins/resnet50-checkpoint-sequential-4.csv.gz",
+    "models/twins/vgg16-elu.csv.gz",
+    "models/twins/vgg16-save-on-cpu.csv.gz",
+};
+
+/* Beside every rewrite as it is by default. */
+static const char *const options[] = {
+    "checkpoint:by=sqrt",
+    "inplace:add=True,dropout=True",
+    "ddp:zero=1",
+    "ddp:zero=2,view=True",
+    "accumulate:2",
+};
+
+typedef MR_VEC(const char *) specs;
+
+static specs all_specs(mr_ctx *ctx)
+{
+    specs all = {0};
+    for (size_t i = 0; mr_strategies[i]; i++)
+        if (mr_strategies[i]->rewrite) MR_PUSH(ctx, &all, mr_strategies[i]->name);
+    for (size_t i = 0; i < MR_COUNT(options); i++) MR_PUSH(ctx, &all, options[i]);
+    return all;
+}
+
+/* One rewrite, looked at by the referees, ready for the next. */
+static mr_status one(mr_ctx *ctx, const char *text, const mr_trace *in, mr_trace *out)
+{
+    mr_spec *spec = MR_NEW(ctx, mr_spec);
+    MR_TRY(mr_spec_parse(ctx, mr_strategies, mr_printf(ctx, "%s/bound", text), spec));
+    const mr_stage *stage = &spec->rewrites.at[0];
+    if (stage->strategy->needs & ~in->has)
+        return mr_fail(ctx, MR_EUNSUPPORTED, "%s needs more", text);
+    MR_TRY(stage->strategy->rewrite(ctx, stage->params, in, out));
+    MR_TRY(mr_trace_check(ctx, out));
+    MR_TRY(mr_rewrite_check(ctx, in, out));
+    mr_rewrite_settle(ctx, out);
+    return MR_OK;
+}
+
+/* How many of them give a result. */
+static uint32_t results_after(const mr_trace *in, const char *file, const char *first,
+                              const specs *all)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < all->n; i++) {
+        mr_ctx ctx = {0};
+        mr_trace out;
+        const mr_status status = one(&ctx, all->at[i], in, &out);
+        n += !status;
+        if (status == MR_EINVARIANT)
+            TEST_FAIL("%s: %s%s: %s", file, first, all->at[i], ctx.failure.text);
+        mr_ctx_clear(&ctx);
+    }
+    return n;
+}
+
+TEST(no_pair_of_rewrites_breaks_a_step)
+{
+    for (size_t r = 0; r < MR_COUNT(recordings); r++) {
+        mr_ctx ctx = {0};
+        mr_trace in;
+        if (recording(&ctx, recordings[r], &in)) TEST_FAIL("%s", ctx.failure.text);
+        const specs all = all_specs(&ctx);
+        CHECK(results_after(&in, recordings[r], "", &all) > 3);
+        for (uint32_t i = 0; i < all.n; i++) {
+            mr_ctx of_first = {0};
+            mr_trace first;
+            if (!one(&of_first, all.at[i], &in, &first))
+                results_after(&first, recordings[r], mr_printf(&ctx, "%s+", all.at[i]), &all);
+            mr_ctx_clear(&of_first);
+        }
+        mr_ctx_clear(&ctx);
+    }
+}
+
+#define RESNET "models/resnet50-b64-i224.csv.gz"
+#define CHECKPOINTED "models/twins/resnet50-checkpoint.csv.gz"
+
+static void gives_a_result(const char *file, const char *spec)
+{
+    mr_ctx ctx = {0};
+    mr_trace in;
+    mr_answer answer;
+    if (evaluated(&ctx, file, spec, &in, &answer))
+        TEST_FAIL("%s: %s", spec, ctx.failure.text);
+    mr_ctx_clear(&ctx);
+}
+
+/* What the program holds into the backward pass is held until no stage runs again from it. */
+TEST(stages_run_again_in_a_step_that_recomputes)
+{
+    gives_a_result(CHECKPOINTED, "revolve");
+    gives_a_result(RESNET, "rotor+revolve");
+    gives_a_result("models/gpt2-small-b8-s1024.csv.gz", "rotor+rotor");
+}
+
+/* A copy of what recomputes another op reads what that copy's op read. */
+TEST(tensors_are_evicted_from_a_step_that_recomputes)
+{
+    gives_a_result(CHECKPOINTED, "dtr:ratio=0.8");
+    gives_a_result(RESNET, "checkpoint+dtr:ratio=0.9");
+}
+
+/* What was computed again ends with its last reader; so does what is written over it. */
+TEST(copies_are_overwritten_too)
+{
+    gives_a_result(RESNET, "revolve+inplace");
+    gives_a_result(RESNET, "dtr+inplace");
+    gives_a_result("models/gpt2-small-b8-s1024.csv.gz",
+                   "accumulate:2+inplace:add=True,dropout=True");
+}
+
+TEST(orders_that_cannot_work_are_refused)
+{
+    refuses(RESNET, "ddp:zero=1+accumulate:2", "as in accumulate+ddp");
+    refuses(RESNET, "ddp:zero=2+accumulate:2", "as in accumulate+ddp");
+    refuses("models/twins/llama-7b-release-checkpoint.csv.gz", "revolve",
+            "come after those that compute again");
+    gives_a_result(RESNET, "accumulate:2+ddp:zero=2");
+}
+
+TEST_MAIN()
