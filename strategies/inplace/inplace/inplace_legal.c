@@ -183,8 +183,8 @@ const char *inplace_refusal(const inplace_facts *f, const inplace_kind *kind, ui
     if (gives_other_values(f, kind, o))
         return "it runs again: inplace comes before what recomputes";
     const char *why = inplace_refuse_memory(f, op, op->in.at[i]);
-    if (!why && kind->needs == INPLACE_NOISE) why = refuse_mask(f, o);
     if (!why) why = refuse_savers(f, o, event, s);
     if (!why) why = refuse_readers(f, kind, o, event, s);
+    if (!why && kind->needs == INPLACE_NOISE) why = refuse_mask(f, o);
     return why;
 }
