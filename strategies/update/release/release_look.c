@@ -10,6 +10,7 @@ typedef struct looker {
     const mr_trace *in;
     ready *out;
     uint32_t *last; /* by storage: op of the backward pass that has to do with it last */
+    uint32_t *event; /* by op: where it runs */
     bool backward;  /* has that begun? */
 } looker;
 
@@ -101,6 +102,11 @@ static mr_status link_pairs(looker *l)
             return refuse(l, "keeps gradients from one step to the next");
         if (o == MR_NONE)
             return refuse(l, "has gradients that its backward pass does not make");
+        const uint32_t reader = l->last[storage_of(l, out->update.pairs.at[i].parameter)];
+        if (reader != MR_NONE && l->event[reader] > l->event[o])
+            return refuse(
+                l, mr_printf(l->ctx, "reads a parameter when its gradient is there (op %u, %s)",
+                             reader, l->in->ops.at[reader].name));
         out->next[i] = out->first[o];
         out->first[o] = i;
     }
@@ -125,7 +131,8 @@ static void find_old(looker *l)
 
 mr_status release_look(mr_ctx *ctx, const mr_trace *in, ready *out)
 {
-    looker l = {.ctx = ctx, .in = in, .out = out, .last = mr_none_of(ctx, in->storages.n)};
+    looker l = {.ctx = ctx, .in = in, .out = out, .last = mr_none_of(ctx, in->storages.n),
+                .event = MR_NEW_N(ctx, uint32_t, in->ops.n)};
     *out = (ready){.first = mr_none_of(ctx, in->ops.n),
                    .gradient = MR_NEW_N(ctx, bool, in->storages.n),
                    .old = MR_NEW_N(ctx, bool, in->storages.n)};
@@ -133,8 +140,11 @@ mr_status release_look(mr_ctx *ctx, const mr_trace *in, ready *out)
     out->next = mr_none_of(ctx, out->update.pairs.n);
     for (uint32_t i = 0; i < out->update.pairs.n; i++)
         out->gradient[storage_of(&l, out->update.pairs.at[i].gradient)] = true;
-    for (uint32_t e = 0; e < in->events.n; e++)
-        if (in->events.at[e].kind == MR_RUN) MR_TRY(look_at(&l, in->events.at[e].id));
+    for (uint32_t e = 0; e < in->events.n; e++) {
+        if (in->events.at[e].kind != MR_RUN) continue;
+        l.event[in->events.at[e].id] = e;
+        MR_TRY(look_at(&l, in->events.at[e].id));
+    }
     MR_TRY(find_optimizer(&l));
     find_old(&l);
     return link_pairs(&l);
