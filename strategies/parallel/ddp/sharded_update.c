@@ -92,7 +92,7 @@ static bool is_view(const sharded_update *u, const mr_op *op, uint32_t tensor)
 static void tell(const sharded_update *u, const mr_op *whole, mr_ids made, mr_ids known,
                  mr_stand_in *stand)
 {
-    const bool views = known.at == whole->out.at && known.n < MANY;
+    const bool views = whole->out.n && known.at == whole->out.at && known.n < MANY;
     for (uint32_t i = 0; i < made.n; i++) {
         if (made.at[i] != known.at[i]) continue;
         if (views && is_view(u, whole, known.at[i])) continue;
