@@ -85,6 +85,7 @@ static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr
     const settings *s = params;
     dtr_program program;
     dtr_report report;
+    MR_TRY(mr_rewrite_before_host(ctx, in, "dtr"));
     MR_TRY(dtr_program_make(ctx, in, DTR_IN_PLACE, &program));
     const dtr_options options = read_options(s, &program);
     if (s->heuristic < dtr_names_n) dtr_run_program(ctx, &program, &options, true, &report);
