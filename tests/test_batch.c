@@ -20,7 +20,7 @@ TEST(other_rewrites_follow_the_new_batch)
 TEST(what_has_no_batch_is_refused)
 {
     refuses("models/twins/bert-base-b8.csv.gz", "batch:32", "how many bytes a sample takes");
-    refuses(BERT, "accumulate:2+batch:2", "expected batch before accumulate");
+    refuses(BERT, "accumulate:2+batch:2", "expected batch before what divides it");
 }
 
 static void plant(mr_ctx *ctx, const mr_trace *in, mr_trace *out, uint32_t mistake)

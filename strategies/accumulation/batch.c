@@ -26,8 +26,8 @@ static mr_status find_batch(mr_ctx *ctx, const mr_trace *in, mr_share *share)
     for (uint32_t o = 0; o < in->ops.n; o++)
         if (in->ops.at[o].part)
             return mr_fail(ctx, MR_EUNSUPPORTED,
-                           "'%s' does its batch in micro-batches already, expected batch"
-                           " before accumulate",
+                           "'%s' does its batch in parts already, expected batch before what"
+                           " divides it (accumulate, chunk)",
                            in->name);
     if (known && batch && mr_parse_size(batch, &share->batch) && share->batch) return MR_OK;
     return mr_fail(ctx, MR_EUNSUPPORTED,
