@@ -116,6 +116,7 @@ static bool follow_gradients(writer *w, uint32_t e)
 {
     const mr_event event = w->r.in->events.at[e];
     const updated *u = &w->ready.update;
+    if (event.kind < MR_RUN) return true; /* lives, which follow from what is written */
     if (event.kind == MR_DROP) {
         const uint32_t s = w->r.in->tensors.at[event.id].storage;
         return !u->temporary[s] && !w->ready.old[s];
