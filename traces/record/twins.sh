@@ -22,6 +22,9 @@ twin amp+checkpoint $plain bert-base-amp-float16-checkpoint $bert --precision am
 twin amp+accumulate $plain bert-base-amp-float16-accumulate-4 $bert --precision amp-float16 --accumulate 4
 twin precision $plain bert-base-bfloat16 $bert --precision bfloat16
 twin offload $plain bert-base-save-on-cpu $bert --save-on-cpu
+twin offload+checkpoint $plain bert-base-save-on-cpu-checkpoint $bert --save-on-cpu --checkpoint block
+twin amp+offload $plain bert-base-save-on-cpu-amp $bert --save-on-cpu --precision amp-bfloat16
+twin offload+release $plain bert-base-save-on-cpu-release $bert --save-on-cpu --optimizer-in-backward
 twin inplace $plain bert-base-inplace $bert --inplace all
 twin chunk $plain bert-base-chunk-mlp-4 $bert --chunk mlp:4
 twin release $plain bert-base-release $bert --optimizer-in-backward
@@ -106,6 +109,7 @@ twin chunk $plain gpt2-small-chunk-loss-8 $gpt --chunk loss:8
 twin accumulate $plain gpt2-small-accumulate-4 $gpt --accumulate 4
 twin amp+checkpoint $plain gpt2-small-amp-bfloat16-checkpoint $gpt --precision amp-bfloat16 --checkpoint block
 twin release $plain gpt2-small-release $gpt --optimizer-in-backward
+twin offload $plain gpt2-small-save-on-cpu $gpt --save-on-cpu
 twin nograd $plain gpt2-small-no-grad $gpt --no-grad
 twin "" "" gpt2-small-untied $gpt --untied
 twin share gpt2-small-untied gpt2-small-tied $gpt
