@@ -2,7 +2,6 @@
  * memory or writes it.  What happens at its other end is no traffic of the device. */
 #include "host_copy.h"
 
-#include "param.h"
 #include "schedule.h"
 
 #include <string.h>
@@ -99,8 +98,9 @@ void host_copy_remark(mr_rewrite *r, uint32_t device)
     }
     if (mr_schedule_make(r->ctx, r->out, device, &schedule)) return;
     mr_rewrite_remark(r,
-                      "%s of %s memory on the host are needed at once, for %llu copies of %s",
-                      mr_print_size(r->ctx, mr_schedule_peak(&schedule, &at)),
+                      "%.2f GiB of %s memory on the host are needed at once, for %llu copies of"
+                      " %.2f GiB",
+                      (double)mr_schedule_peak(&schedule, &at) / (double)MR_GIB,
                       device == MR_PINNED ? "pinned" : "pageable", (unsigned long long)n,
-                      mr_print_size(r->ctx, copied));
+                      (double)copied / (double)MR_GIB);
 }
