@@ -17,8 +17,9 @@ static uint64_t divisor(uint64_t a, uint64_t b)
 static int by_beginning(const void *left, const void *right)
 {
     const plan_box *a = left, *b = right;
-    if (a->from != b->from) return a->from < b->from ? -1 : 1;
-    if (a->to != b->to) return a->to > b->to ? -1 : 1;
+    const uint32_t begins_a = a->ends - a->lasts, begins_b = b->ends - b->lasts;
+    if (begins_a != begins_b) return begins_a < begins_b ? -1 : 1;
+    if (a->ends != b->ends) return a->ends > b->ends ? -1 : 1;
     if (a->size != b->size) return a->size > b->size ? -1 : 1;
     return (a->buffer > b->buffer) - (a->buffer < b->buffer);
 }
@@ -89,7 +90,7 @@ void plan_field_make(mr_ctx *ctx, const plan_problem *problem, plan_field *out)
     for (uint32_t i = 0; i < n; i++) {
         const plan_piece *p = &problem->pieces.at[problem->buffers.at[i].piece];
         const uint64_t bytes = plan_round(p->high, problem->align);
-        out->boxes[i] = (plan_box){bytes, summits[p->from], summits[p->to], i};
+        out->boxes[i] = (plan_box){bytes, summits[p->from], summits[p->to], i, p->to - p->from, p->to};
         out->unit = divisor(bytes, out->unit);
     }
     for (uint32_t i = 0; i < n; i++) out->boxes[i].size /= out->unit;

@@ -50,10 +50,11 @@ typedef struct plan_box {
     uint64_t size;
     uint32_t from, to; /* sections from <= s < to */
     uint32_t buffer;
+    uint32_t lasts, ends; /* how long and until when, in sections of the problem */
 } plan_box;
 
 typedef struct plan_field {
-    plan_box *boxes; /* by `from`, then longest first, then largest first */
+    plan_box *boxes; /* by their beginning in the problem, the longest first, then the largest */
     uint32_t n, sections;
     uint32_t *first; /* by section, and one more: first box that begins there or later */
     uint64_t unit;   /* bytes */

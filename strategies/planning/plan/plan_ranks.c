@@ -32,11 +32,11 @@ static int heaviest(const void *left, const void *right)
 static uint64_t key_of(const plan_box *b, uint64_t met, char letter)
 {
     switch (letter) {
-    case 'W': return b->to - b->from;
-    case 'A': return (b->to - b->from) * b->size;
+    case 'W': return b->lasts;
+    case 'A': return b->lasts * b->size;
     case 'T': return met;
     case 'S': return b->size;
-    default: return b->to;
+    default: return b->ends;
     }
 }
 
