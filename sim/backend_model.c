@@ -70,6 +70,7 @@ static mr_status map(void *self, mr_ctx *ctx, const mr_segment *segment,
 {
     (void)ctx;
     model *m = self;
+    if (stretch->handle == MR_STANDING) return MR_OK;
     call(m, m->device->map_ns_per_page * pages(segment, stretch->bytes));
     return MR_OK;
 }
@@ -80,6 +81,7 @@ static mr_status unmap(void *self, mr_ctx *ctx, const mr_segment *segment,
 {
     (void)ctx;
     model *m = self;
+    if (stretch->handle == MR_STANDING) return MR_OK;
     mr_timeline_join(&m->timeline, segment->stream);
     call(m, m->device->unmap_ns_per_page * pages(segment, stretch->bytes));
     return MR_OK;

@@ -28,6 +28,10 @@ typedef struct mr_block {
                              * recording 0 bytes mean that the size was not recorded */
 } mr_block;
 
+/* Handle of a MAP or UNMAP that asks nothing of the driver: the same pages stand behind several
+ * addresses, and it says which of these counts from now on. */
+#define MR_STANDING UINT32_MAX
+
 typedef enum mr_cmd_kind {
     MR_RESERVE, /* take a segment from the device (for an expandable one: addresses only) */
     MR_RELEASE, /* give it back */

@@ -132,6 +132,15 @@ void mr_unmap(mr_placer *placer, uint32_t segment, uint64_t offset, uint64_t byt
     write_down(placer, MR_UNMAP, MR_NONE, &(mr_block){segment, 0, offset, bytes});
 }
 
+void mr_switch(mr_placer *placer, const mr_block *from, const mr_block *to, bool standing)
+{
+    mr_block at = *from, then = *to;
+    at.handle = MR_STANDING;
+    then.handle = standing ? MR_STANDING : 0;
+    write_down(placer, MR_UNMAP, MR_NONE, &at);
+    write_down(placer, MR_MAP, MR_NONE, &then);
+}
+
 void mr_settled(mr_placer *placer)
 {
     if (placer->settle) placer->settle(placer->driver);

@@ -59,6 +59,9 @@ bool mr_reserve(mr_placer *placer, const mr_segment *want, uint32_t *segment);
 void mr_release(mr_placer *placer, uint32_t segment);
 bool mr_map(mr_placer *placer, uint32_t segment, uint64_t offset, uint64_t bytes);
 void mr_unmap(mr_placer *placer, uint32_t segment, uint64_t offset, uint64_t bytes);
+/* The pages behind a stretch are used through another one from now on, in another segment
+ * perhaps.  `standing`: they were mapped there before, and the driver is not asked. */
+void mr_switch(mr_placer *placer, const mr_block *from, const mr_block *to, bool standing);
 /* The allocator has waited for the whole device: all deferred frees have taken effect. */
 void mr_settled(mr_placer *placer);
 /* Bytes that the device still has. */

@@ -45,6 +45,7 @@ static mr_status step(mr_ctx *ctx, const replay *r, uint32_t c)
 static bool asks_device(const mr_placement *placement, const mr_cmd *cmd)
 {
     if (cmd->kind > MR_UNMAP || placement->ideal) return false;
+    if (cmd->kind >= MR_MAP && cmd->block.handle == MR_STANDING) return false;
     const bool call = cmd->kind == MR_RESERVE || cmd->kind == MR_RELEASE;
     return !call || !placement->segments.at[cmd->block.segment].expandable;
 }
