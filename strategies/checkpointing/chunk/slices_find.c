@@ -242,7 +242,8 @@ static void extend(slices *s, block *b)
 
 static bool same_shape(const mr_tensor *x, const mr_tensor *y)
 {
-    return x->rank == y->rank && !memcmp(x->shape, y->shape, x->rank * sizeof *x->shape);
+    if (x->rank != y->rank) return false;
+    return !x->rank || !memcmp(x->shape, y->shape, x->rank * sizeof *x->shape);
 }
 
 /* From an activation back to the product that it is of. */

@@ -68,7 +68,8 @@ static bool is_pointwise(const mr_op *op)
 
 static bool same_shape(const mr_tensor *x, const mr_tensor *y)
 {
-    return x->rank == y->rank && !memcmp(x->shape, y->shape, x->rank * sizeof *x->shape);
+    if (x->rank != y->rank) return false;
+    return !x->rank || !memcmp(x->shape, y->shape, x->rank * sizeof *x->shape);
 }
 
 /* Makes new tensors of one shape, and nothing else? */
