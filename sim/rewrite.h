@@ -23,8 +23,8 @@
  *
  * What a referee must be told, because it could not know (rewrite_check.h): `again` of an op
  * that recomputes, `part` and `origin` of one that does a share of another's work, `moves` of a
- * copy or cast, `sums`, `cuts` and `joins` of what adds up, cuts or joins parts of values, and a
- * mr_stand_in for ops that others replace or that are left out on purpose.
+ * copy or cast, `sums`, `cuts` and `joins` of what adds up, cuts or joins parts of values, and
+ * a mr_stand_in for ops that others replace or that are left out on purpose.
  * All calls take time proportional to what they write.
  */
 #ifndef MR_REWRITE_H
