@@ -258,6 +258,16 @@ TEST(bins_are_queues_and_streams_take_from_each_other)
                "R0:131072 1>0:0+1024 1- 2>0:1024+1024 3>0:2048+1024");
 }
 
+/* ---- exactfit ---------------------------------------------------------------------------- */
+
+TEST(what_was_cached_for_one_size_serves_no_other)
+{
+    must_place("1+1024 1- 2+1000 2- 3+512 4+1024@1", "exactfit", UINT64_MAX,
+               "R0:1024 1>0:0+1024 1- 2>0:0+1024 2- R1:512 3>1:0+512 R2:1024 4>2:0+1024");
+    must_place("1+1024 1- 2+2048", "exactfit", 2048,
+               "R0:1024 1>0:0+1024 1- X0 R1:2048 2>1:0+2048");
+}
+
 /* ---- gmlake ------------------------------------------------------------------------------ */
 
 #define PAGES(n) ((unsigned long long)(n) * 2 * MR_MIB)
@@ -517,6 +527,7 @@ TEST(the_referee_accepts_what_options_do_to_random_lives)
         "buddy:segment=1MiB,least=1",
         "firstfit:alignment=1",
         "bestfit:alignment=3",
+        "exactfit:alignment=1",
         "cudamallocasync:reuse_allow_internal_dependencies=False",
         "cudamallocasync:release_threshold=64MiB,step=512",
     };
