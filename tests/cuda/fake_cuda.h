@@ -15,6 +15,8 @@
  *     FAKE_CUDA_ERROR     the error that it gives, 2
  *     FAKE_CUDA_START     the error that cuInit gives, 0
  *     FAKE_CUDA_ORDER     0: the newest stream runs first; 1: the oldest
+ *     FAKE_CUDA_IDLE      1: kernels look only whether they may touch their memory, so that
+ *                         large models need no memory of the host
  *     FAKE_CUDA_CORRUPT   the number of the launch after which a byte is changed; 0: none
  * At the end of the program, what was not given back and every violation is told and the exit
  * code is 86.
@@ -27,7 +29,7 @@
 enum { FAKE_CUDA_WRONG = 86, FAKE_CUDA_ILLEGAL = 700, FAKE_CUDA_NOT_FOUND = 500 };
 
 typedef struct fake_settings {
-    uint64_t memory, context, devices, version, fail, error, start, order, corrupt;
+    uint64_t memory, context, devices, version, fail, error, start, order, corrupt, idle;
 } fake_settings;
 
 /* ---- for tests --------------------------------------------------------------------------- */

@@ -52,6 +52,7 @@ fake_settings *fake_cuda_settings(void)
         .start = setting("FAKE_CUDA_START", 0),
         .order = setting("FAKE_CUDA_ORDER", 0),
         .corrupt = setting("FAKE_CUDA_CORRUPT", 0),
+        .idle = setting("FAKE_CUDA_IDLE", 0),
     };
     atexit(tell_at_the_end);
     return &books.settings;
