@@ -44,16 +44,18 @@ static mr_status write_lifetimes(mr_ctx *ctx, const mr_scene *scene, mr_sink *si
                        "a table of lifetimes is of one device, '%s' has %" PRIu32
                        ": choose with --cuda-device",
                        scene->trace.name, scene->cuda_device_count);
-    const uint32_t n = scene->trace.storages.n;
-    uint32_t *lower = MR_NEW_N(ctx, uint32_t, n), *upper = MR_NEW_N(ctx, uint32_t, n);
+    mr_trace trace = scene->trace;
     mr_schedule schedule;
-    MR_TRY(mr_schedule_make(ctx, &scene->trace, scene->cuda_devices[0], &schedule));
+    MR_TRY(mr_schedule_make(ctx, &trace, scene->cuda_devices[0], &schedule));
+    mr_schedule_workspaces(ctx, &trace, &schedule);
+    const uint32_t n = trace.storages.n;
+    uint32_t *lower = MR_NEW_N(ctx, uint32_t, n), *upper = MR_NEW_N(ctx, uint32_t, n);
     find_lives(&schedule, lower, upper);
     mr_sink_print(sink, "id,lower,upper,size\n");
     for (uint32_t s = 0; s < n; s++)
         if (lower[s] != MR_NONE)
             mr_sink_print(sink, "%" PRIu32 ",%" PRIu32 ",%" PRIu32 ",%" PRIu64 "\n", s,
-                          lower[s], upper[s], scene->trace.storages.at[s].bytes);
+                          lower[s], upper[s], trace.storages.at[s].bytes);
     return MR_OK;
 }
 

@@ -108,6 +108,21 @@ static void put_work(mr_ctx *ctx, const mr_state *state, mr_sink *sink)
     mr_sink_print(sink, "  %-18s %s\n", head, mr_fold(ctx, text, 21));
 }
 
+/* What ops take inside is beside what lives between them; placements have both. */
+static void put_workspaces(mr_ctx *ctx, const mr_trace *trace, mr_sink *sink)
+{
+    uint64_t largest = 0;
+    uint32_t n = 0;
+    for (uint32_t o = 0; o < trace->ops.n; o++) {
+        n += trace->ops.at[o].workspace > 0;
+        if (trace->ops.at[o].workspace > largest) largest = trace->ops.at[o].workspace;
+    }
+    if (!n) return;
+    mr_sink_print(sink, "  %-18s up to %s, inside %s; compare counts them, this page does not\n",
+                  "workspaces", mr_show_bytes(ctx, largest),
+                  mr_show_count(ctx, n, "op", "ops"));
+}
+
 /* ---- what the allocator did -------------------------------------------------------------- */
 
 static void put_history(mr_ctx *ctx, const mr_history *h, mr_sink *sink)
@@ -166,6 +181,7 @@ static mr_status put_page(mr_ctx *ctx, const mr_args *args, const mr_state *stat
     put_moment(ctx, state, history, sink);
     put_ends(ctx, &state->schedule, sink);
     put_work(ctx, state, sink);
+    put_workspaces(ctx, &state->scene->trace, sink);
     if (history) put_history(ctx, history, sink);
     const char *title = state->when.title;
     if (mr_knows_roles(trace))

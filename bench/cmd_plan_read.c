@@ -226,6 +226,7 @@ static mr_status read_recording(mr_ctx *ctx, const mr_args *args, mr_plan_task *
                        ": choose with --cuda-device",
                        scene->trace.name, scene->cuda_device_count);
     MR_TRY(mr_schedule_make(ctx, &scene->trace, scene->cuda_devices[0], once));
+    mr_schedule_workspaces(ctx, &scene->trace, once);
     MR_TRY(mr_schedule_repeat(ctx, once, scene->iterations, all));
     MR_TRY(plan_listen(ctx, all, args->align, &out->problem));
     if (out->problem.buffers.n) return MR_OK;

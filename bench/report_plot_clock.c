@@ -28,10 +28,11 @@ mr_clock mr_clock_start(const mr_figure *figure, const mr_answer *answer)
                       .timed = figure->by_time && !ops_have_times(&answer->trace)};
 }
 
-/* Lifetimes that were derived are not in the recording. */
+/* Lifetimes that were derived, and those of workspaces, are not in the recording. */
 static void find_recorded(mr_clock *clock, const mr_event *event)
 {
     const mr_trace *trace = &clock->answer->trace;
+    if (event->kind <= MR_DONE && trace->storages.at[event->id].workspace) return;
     if (event->kind <= MR_DONE && !mr_trace_knows_lives(trace)) return;
     for (; clock->recorded < trace->events.n; clock->recorded++) {
         const mr_event *other = &trace->events.at[clock->recorded];

@@ -92,7 +92,10 @@ mr_makers *mr_makers_new(mr_ctx *ctx, const mr_trace *trace)
     m->trace = trace;
     m->tensor = MR_NEW_N(ctx, uint32_t, trace->storages.n);
     m->op = MR_NEW_N(ctx, uint32_t, trace->storages.n);
-    for (uint32_t s = 0; s < trace->storages.n; s++) m->tensor[s] = m->op[s] = MR_NONE;
+    for (uint32_t s = 0; s < trace->storages.n; s++) {
+        m->tensor[s] = MR_NONE;
+        m->op[s] = trace->storages.at[s].workspace ? trace->storages.at[s].op : MR_NONE;
+    }
     for (uint32_t t = trace->tensors.n; t-- > 0;) m->tensor[trace->tensors.at[t].storage] = t;
     for (uint32_t o = trace->ops.n; o-- > 0;) {
         const mr_ids out = trace->ops.at[o].out;
@@ -118,6 +121,8 @@ const char *mr_show_maker(mr_ctx *ctx, const mr_makers *makers, uint32_t storage
         if (frame) return show_frame(ctx, frame);
     }
     const uint32_t tensor = makers->tensor[storage], op = makers->op[storage];
+    if (s->workspace)
+        return mr_printf(ctx, "workspace of %s", show_op(ctx, &trace->ops.at[op]));
     if (op != MR_NONE && !s->before) return show_op(ctx, &trace->ops.at[op]);
     if (tensor != MR_NONE && *trace->tensors.at[tensor].name)
         return trace->tensors.at[tensor].name;

@@ -53,11 +53,13 @@ static mr_status rewrite(mr_ctx *ctx, const mr_spec *spec, mr_trace *current)
 
 static mr_status schedule(mr_ctx *ctx, const mr_question *question, mr_answer *answer)
 {
-    if (question->iterations < 2)
-        return mr_schedule_make(ctx, &answer->trace, question->cuda_device, &answer->schedule);
     mr_schedule once;
     MR_TRY(mr_schedule_make(ctx, &answer->trace, question->cuda_device, &once));
-    return mr_schedule_repeat(ctx, &once, question->iterations, &answer->schedule);
+    mr_schedule_workspaces(ctx, &answer->trace, &once);
+    if (question->iterations > 1)
+        return mr_schedule_repeat(ctx, &once, question->iterations, &answer->schedule);
+    answer->schedule = once;
+    return MR_OK;
 }
 
 mr_status mr_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer *answer)

@@ -130,6 +130,65 @@ mr_status mr_schedule_make(mr_ctx *ctx, const mr_trace *trace, uint32_t device,
                    trace->name, device);
 }
 
+/* ---- workspaces -------------------------------------------------------------------------- */
+
+/* An op runs on the device of what it writes or reads. */
+static uint32_t device_of(const mr_trace *trace, const mr_op *op)
+{
+    const mr_ids lists[] = {op->out, op->mutates, op->in};
+    for (size_t l = 0; l < MR_COUNT(lists); l++)
+        if (lists[l].n)
+            return trace->storages.at[trace->tensors.at[lists[l].at[0]].storage].device;
+    return 0;
+}
+
+static bool takes_inside(const mr_trace *trace, const mr_event *event, uint32_t device)
+{
+    if (event->kind != MR_RUN) return false;
+    const mr_op *op = &trace->ops.at[event->id];
+    return op->workspace && device_of(trace, op) == device;
+}
+
+static uint32_t add_workspace(mr_ctx *ctx, mr_trace *trace, uint32_t o, uint32_t device)
+{
+    const mr_op *op = &trace->ops.at[o];
+    MR_PUSH(ctx, &trace->storages,
+            (mr_storage){.bytes = op->workspace,
+                         .stream = op->stream,
+                         .stack = MR_NONE,
+                         .device = (uint16_t)device,
+                         .role = MR_ROLE_temporary,
+                         .workspace = true,
+                         .op = o});
+    return trace->storages.n - 1;
+}
+
+void mr_schedule_workspaces(mr_ctx *ctx, mr_trace *trace, mr_schedule *schedule)
+{
+    const mr_schedule in = *schedule;
+    uint32_t n = 0;
+    if (!trace->ops.n || in.history) return;
+    for (uint32_t e = 0; e < in.events.n; e++)
+        n += takes_inside(trace, &in.events.at[e], in.device);
+    if (!n) return;
+    const mr_trace given = *trace;
+    memset(&trace->storages, 0, sizeof trace->storages);
+    MR_RESERVE_N(ctx, &trace->storages, given.storages.n + n);
+    memcpy(trace->storages.at, given.storages.at, given.storages.n * sizeof *given.storages.at);
+    trace->storages.n = given.storages.n;
+    memset(&schedule->events, 0, sizeof schedule->events);
+    MR_RESERVE_N(ctx, &schedule->events, in.events.n + 2 * n);
+    for (uint32_t e = 0; e < in.events.n; e++) {
+        const mr_event event = in.events.at[e];
+        const bool takes = takes_inside(trace, &event, in.device);
+        const uint32_t s = takes ? add_workspace(ctx, trace, event.id, in.device) : MR_NONE;
+        if (takes) MR_PUSH(ctx, &schedule->events, (mr_event){MR_ALLOC, s});
+        MR_PUSH(ctx, &schedule->events, event);
+        if (takes) MR_PUSH(ctx, &schedule->events, (mr_event){MR_FREE, s});
+    }
+    schedule->ends.at[schedule->ends.n - 1] = schedule->events.n;
+}
+
 /* ---- repeating --------------------------------------------------------------------------- */
 
 enum { ABSENT, LIVE, PENDING }; /* state of a storage between two events */

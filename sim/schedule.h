@@ -28,6 +28,11 @@ typedef struct mr_schedule {
 mr_status mr_schedule_make(mr_ctx *ctx, const mr_trace *trace, uint32_t device,
                            mr_schedule *out);
 
+/* What ops take and give back inside becomes storages, added to the schedule's own trace, each
+ * allocated when all results of its op are there and freed before anything else is.  Where an
+ * allocator's history was recorded, nothing is done: it has them among its own. */
+void mr_schedule_workspaces(mr_ctx *ctx, mr_trace *trace, mr_schedule *schedule);
+
 /* The same schedule `n` times in a row, as steps follow each other in training: a storage that
  * ends one iteration alive becomes the equally large one that the next expects to be alive
  * (CARRY); what has no partner is freed, or allocated, at the seam. */

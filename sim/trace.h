@@ -83,6 +83,8 @@ typedef struct mr_storage {
     bool after;          /* live after the last event */
     bool deferred;       /* its FREE takes effect only at a later DONE event */
     bool refused;        /* the recorded run was out of memory at this request */
+    bool workspace;      /* of `op`, in no file: see mr_schedule_workspaces */
+    uint32_t op;
 } mr_storage;
 
 typedef struct mr_tensor {

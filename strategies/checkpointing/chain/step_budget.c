@@ -11,8 +11,10 @@ mr_status step_peak(mr_ctx *ctx, const mr_trace *trace, uint64_t *peak)
 {
     uint32_t devices, at;
     const uint32_t *device = mr_trace_devices(ctx, trace, &devices);
+    mr_trace whole = *trace;
     mr_schedule schedule;
-    MR_TRY(mr_schedule_make(ctx, trace, devices ? device[0] : 0, &schedule));
+    MR_TRY(mr_schedule_make(ctx, &whole, devices ? device[0] : 0, &schedule));
+    mr_schedule_workspaces(ctx, &whole, &schedule);
     *peak = mr_schedule_peak(&schedule, &at);
     return MR_OK;
 }
