@@ -16,7 +16,8 @@ import os
 import sys
 
 from saved import columns_of, rows_of
-from truth import CATEGORIES
+
+CATEGORIES = ("Parameter", "Buffer", "Gradient", "Activation", "Temp", "Optstate", "Other")
 
 AS_CALLED = {"parameter": "Parameter", "buffer": "Buffer", "gradient": "Gradient",
              "activation": "Activation", "temporary": "Temp", "state": "Optstate",
@@ -108,6 +109,8 @@ def check_file(folder, truth):
 
 def main():
     bad = False
+    if not sys.argv[1:]:
+        sys.exit("usage: check.py FOLDER...")
     for folder in sys.argv[1:]:
         with open(os.path.join(folder, "truth.csv"), newline="") as file:
             for truth in csv.DictReader(file):
@@ -116,4 +119,7 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except OSError as error:
+        sys.exit(f"check.py: {error.filename}: {error.strerror}")

@@ -2,6 +2,11 @@
 # make_all.sh [NAME...] -- records all files of traces/models again, or those named, with the same
 # bytes as they have.  PYTHON is a Python with torch; DATE stands in the files; JOBS processes run
 # at a time, each makes a few files.
+#
+# With LIBRARIES, the folder of the fake device (or "-" on a machine with a GPU), it measures
+# workspaces.csv instead: what ops of the plain recordings take inside, which these then have.
+# Twins have no workspaces: they are there to hold tensors against, and no rewrite knows what its
+# new ops take.
 set -eu
 export PYTHONDONTWRITEBYTECODE=1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -19,6 +24,10 @@ record() { # NAME OPTION...: prints what record.py is told
         "--manifest $folder/MANIFEST.csv --truth $folder/truth.csv next"
 }
 
+plain() {
+    record "$@" --workspaces workspaces.csv
+}
+
 # TECHNIQUE PLAIN NAME OPTION...: the model of PLAIN with the technique switched on
 twin() {
     technique=$1 plain=$2
@@ -29,10 +38,22 @@ twin() {
 all() {
     folder=$MODELS
     . "$here/plain.sh"
+    [ -z "${LIBRARIES:-}" ] || return 0
     folder=$MODELS/twins
     . "$here/twins.sh"
 }
 
 mkdir -p "$MODELS/twins"
 cd "$here"
-all | xargs -P "$JOBS" -L 8 "$PYTHON" -W ignore record.py
+if [ -z "${LIBRARIES:-}" ]; then
+    all | xargs -P "$JOBS" -L 8 "$PYTHON" -W ignore record.py
+    exit
+fi
+run=$PYTHON
+[ "$LIBRARIES" = - ] || run="../../tests/oracle/torch/run.sh $LIBRARIES $PYTHON"
+# Cached memory does not fail: a device that is large enough for all of them.
+export FAKECUDA_TOTAL_MEM=400G
+# shellcheck disable=SC2086
+all | xargs -P "$JOBS" -L 8 $run -W ignore workspaces.py workspaces.csv
+# shellcheck disable=SC2086
+[ -n "$wanted" ] || $run workspaces.py workspaces.csv

@@ -45,9 +45,9 @@ While a TorchDispatchMode is on, the engine makes a new tensor for each sum of g
 it adds into the first one where nobody else holds it.  The recording is as without (EngineSums).
 
 What it cannot see: memory that an op takes and gives back inside, except as `workspace` on a real
-GPU; what lives through the step without being read, unless it is the model's, its gradients' or the
-optimizer's; what is saved while another saved_tensors_hooks is open (checkpoint, save_on_cpu: how
-long that is held is seen, as drops); ops inside torch.compile; storages on other devices than the
+GPU or from a table that was measured (Workspaces); what lives through the step without being read, unless it is the model's, its gradients' or the
+optimizer's; what is saved while another saved_tensors_hooks is open that keeps it elsewhere
+(checkpoint, save_on_cpu: how long that is held is seen, as drops); ops inside torch.compile; storages on other devices than the
 model's, such as the step counters of Adam, which stay on the host.  Notes in the file count the
 latter.  A value that the program reads from a fake tensor (`.item()`) is taken to be 1 on the host
 and 0 on the device: GradScaler then finds no infinities and Adam divides by its bias correction.
@@ -58,6 +58,7 @@ import contextlib
 import csv
 import ctypes
 import gzip
+import hashlib
 import io
 import os
 import re
@@ -125,7 +126,7 @@ class Op:
         self.module, self.call = "", 0
         self.random, self.again, self.of, self.stream = False, None, None, 0
         self.ns = self.flops = self.flops_per_sample = self.read = self.written = 0
-        self.workspace = 0
+        self.workspace, self.arguments = 0, None
         self.ins, self.outs, self.mutates, self.saved = [], [], [], []
 
 
@@ -153,6 +154,55 @@ def is_dense(t):
             return False
         expected *= size
     return True
+
+
+def spelled(value):
+    """An argument of an op as text: of a tensor its shape, and strides where they are unusual."""
+    if not isinstance(value, torch.Tensor):
+        return "" if value is None or isinstance(value, float) else str(value)
+    text = str(value.dtype).replace("torch.", "") + "[" + "x".join(map(str, value.shape)) + "]"
+    if not value.is_contiguous():
+        text += "/" + "x".join(map(str, value.stride()))
+    return text
+
+
+def arguments_of(func, args, kwargs):
+    """What decides how much memory an op takes inside: its tensors and whole numbers."""
+    given = [args[i] if i < len(args) else kwargs.get(a.name, a.default_value)
+             for i, a in enumerate(func._schema.arguments)
+             if a.name not in ("device", "layout", "pin_memory")]
+    text = " ".join(spelled(leaf) for leaf in tree_leaves(given)).strip()
+    if len(text) <= 160:
+        return text
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class Workspaces:
+    """Bytes that ops take and give back inside, from a table with the columns op, arguments and
+    bytes, where `*` stands for all arguments.  An op that is not there has not been measured.  The
+    first row says in its second field where the numbers come from."""
+
+    def __init__(self, path):
+        with open(path, newline="") as file:
+            rows = csv.reader(file)
+            self.origin = next(rows)[1]
+            next(rows)
+            self.bytes = {(op, arguments): int(n) for op, arguments, n in rows}
+        self.measured, self.unknown = 0, {}
+
+    def fill(self, op):
+        found = self.bytes.get((op.name, "*"), self.bytes.get((op.name, op.arguments)))
+        if found is None:
+            self.unknown[op.name] = self.unknown.get(op.name, 0) + 1
+        else:
+            self.measured += 1
+            op.workspace = found
+
+    def notes(self):
+        yield f"workspaces of {self.measured} ops were {self.origin}"
+        if self.unknown:
+            found = ", ".join(f"{n} {name}" for name, n in sorted(self.unknown.items()))
+            yield f"workspaces were not measured of these ops: {found}"
 
 
 def unique(things):
@@ -216,7 +266,8 @@ class EngineSums(TorchDispatchMode):
 class Recorder(TorchDispatchMode):
     """See the head of the file.  `finish()` decides what needs hindsight, `write()` writes."""
 
-    def __init__(self, model=None, optimizer=None, about=(), saved_hooks=True, times=None):
+    def __init__(self, model=None, optimizer=None, about=(), saved_hooks=True, times=None,
+                 workspaces=None):
         super().__init__()
         self.models = model if isinstance(model, (list, tuple)) else [model] if model else []
         self.optimizers = (optimizer if isinstance(optimizer, (list, tuple))
@@ -224,6 +275,7 @@ class Recorder(TorchDispatchMode):
         self.about = dict(about)
         self.saved_hooks = saved_hooks
         self.times = times
+        self.workspaces = Workspaces(workspaces) if isinstance(workspaces, str) else workspaces
         self.notes = []
         self.events = []        # ("alloc", Storage), ("free", Storage), ("op", Op), ...
         self.storages = {}      # by address of the StorageImpl, while it lives
@@ -245,7 +297,7 @@ class Recorder(TorchDispatchMode):
         self.newest, self.last_op = torch.autograd._get_sequence_nr() - 1, None
         self.back, self.twice = {}, False
         self.steps, self.left_out, self.values = 1, {}, 0
-        self.resized, self.subclasses = 0, set()
+        self.resized, self.subclasses, self.elsewhere = 0, set(), 0
         self.device = self._find_device()
         self.cleanup = contextlib.ExitStack()
         self.clock, self.finished, self.autocast = None, False, False
@@ -279,6 +331,7 @@ class Recorder(TorchDispatchMode):
         if self.saved_hooks:
             self.cleanup.enter_context(
                 torch.autograd.graph.saved_tensors_hooks(self._pack, lambda t: t))
+            self._wrap_other_hooks()
         self.events.append(("mark", "step-begin", "step 1"))
         return self
 
@@ -409,16 +462,8 @@ class Recorder(TorchDispatchMode):
 
     def _pack(self, t):
         """Autograd keeps an alias of `t`: the same storage, another object than the program's."""
-        node, tensor = torch.autograd._get_sequence_nr() - 1, None
-        if self._is_ours(t):
-            self._know_input(t)
-            tensor = self._tensor(t)
-            tensor.storage.kept = True
-            op = self.made_by.get(node)
-            if op:
-                op.saved.append(tensor)
-            else:
-                self.packed.setdefault(node, []).append(tensor)
+        node = torch.autograd._get_sequence_nr() - 1
+        tensor = self._saved(t, node) if self._is_ours(t) else None
         self.quiet += 1
         try:
             alias = t.detach()
@@ -428,6 +473,44 @@ class Recorder(TorchDispatchMode):
         self.kept[node] = self.kept.get(node, 0) + 1
         self.aliases[key] = weakref.ref(alias, lambda _: self._let_go(key, node, tensor))
         return alias
+
+    def _saved(self, t, node):
+        self._know_input(t)
+        tensor = self._tensor(t)
+        tensor.storage.kept = True
+        op = self.made_by.get(node)
+        if op:
+            op.saved.append(tensor)
+        else:
+            self.packed.setdefault(node, []).append(tensor)
+        return tensor
+
+    def _wrap_other_hooks(self):
+        """What hooks of the program pack is saved as long as they keep its memory."""
+        graph, module = torch.autograd.graph, torch.utils.checkpoint
+        known = (graph.save_on_cpu, module._checkpoint_hook, module._recomputation_hook)
+        enter = graph.saved_tensors_hooks.__enter__
+
+        def wrapped(hooks):
+            pack = hooks.pack_hook
+            if not isinstance(hooks, known):
+                hooks.pack_hook = lambda t: self._packed_by(pack, t)
+            try:
+                return enter(hooks)
+            finally:
+                hooks.pack_hook = pack
+
+        _replace(self.cleanup, graph.saved_tensors_hooks, "__enter__", wrapped)
+
+    def _packed_by(self, pack, t):
+        packed = pack(t)
+        if self._is_ours(t):
+            memory = t.untyped_storage()._cdata
+            if any(is_plain(x) and x.untyped_storage()._cdata == memory for x in tensors_in(packed)):
+                self._saved(t, torch.autograd._get_sequence_nr() - 1)
+            else:
+                self.elsewhere += 1
+        return packed
 
     def _let_go(self, key, node, tensor):
         del self.aliases[key]
@@ -620,6 +703,9 @@ class Recorder(TorchDispatchMode):
         self._describe(op, func, args, kwargs, given, made, out)
         if self._leaves_trace(op, name):
             self._place(op, given)
+            if self.workspaces:
+                op.arguments = arguments_of(func, args, kwargs)
+                self.workspaces.fill(op)
             self.events.append(("op", op))
         self._take_references(name, made, given, op)
         return out
@@ -847,12 +933,18 @@ class Recorder(TorchDispatchMode):
         self.events = events[::-1]
 
     def _say_what_is_missing(self):
+        if self.workspaces:
+            self.notes += self.workspaces.notes()
         for device, found in sorted(self.left_out.items()):
             self.notes.append(f"{len(found)} storages on {device}, {sum(found.values())} bytes, "
                               "are left out")
         if self.values:
             self.notes.append(f"the program read {self.values} values of fake tensors, taken to "
                               "be 1 on the host and 0 on the device")
+        if self.elsewhere:
+            self.notes.append(f"{self.elsewhere} tensors were packed for backward by the program's "
+                              "saved_tensors_hooks and are not among what is saved; what was packed "
+                              "lives until it is dropped")
         if self.resized:
             self.notes.append("storages changed their size, the first size is recorded")
         for name in sorted(self.subclasses):
@@ -993,21 +1085,26 @@ def host_clock(run, op):
 
 
 class CudaClock:
-    """Each op alone on the device: its duration by events, its peak by the allocator."""
+    """Each op alone on the device: its duration by events, its peak by the allocator, in bytes
+    that were asked for: what an allocator rounds is its own."""
+
+    @staticmethod
+    def asked():
+        return torch.cuda.memory_stats_as_nested_dict()["requested_bytes"]["all"]
 
     def __call__(self, run, op):
         cuda = torch.cuda
         begin, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
         cuda.reset_peak_memory_stats()
-        held = cuda.memory_allocated()
+        held = self.asked()["current"]
         begin.record()
         out = run()
         end.record()
         end.synchronize()
         op.ns = int(begin.elapsed_time(end) * 1e6)
         op.stream = cuda.current_stream().cuda_stream
-        peak = cuda.max_memory_allocated()
-        op.workspace = max(0, peak - max(held, cuda.memory_allocated()))
+        asked = self.asked()
+        op.workspace = max(0, asked["peak"] - max(held, asked["current"]))
         return out
 
 
@@ -1115,15 +1212,16 @@ def pretend_cuda():
 # ---- for users ---------------------------------------------------------------------------------
 
 @contextlib.contextmanager
-def record(path, model=None, optimizer=None, times=None, **about):
-    """Records what runs inside to `path`.  `about` may have the fields that the format knows, such
-    as batch=32, sequence=128, precision="bfloat16"; most others are found out."""
+def record(path, model=None, optimizer=None, times=None, workspaces=None, **about):
+    """Records what runs inside to `path`.  `workspaces` is a table for class Workspaces.  `about` may
+    have the fields that the format knows, such as batch=32, sequence=128, precision="bfloat16"; most
+    others are found out."""
     found = dict(model=type(model).__name__ if model is not None else None,
                  framework="pytorch", framework_version=torch.__version__,
                  optimizer=type(optimizer).__name__.lower() if optimizer is not None else None,
                  recorder="memreuse_record", recorder_version=VERSION,
                  date=time.strftime("%Y-%m-%d"))
-    recorder = Recorder(model, optimizer, times=times)
+    recorder = Recorder(model, optimizer, times=times, workspaces=workspaces)
     recorder.notes.append("bytes and flops per sample are not known from one batch size")
     with recorder:
         yield recorder

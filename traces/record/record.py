@@ -19,7 +19,10 @@ import sys
 if "--on-device" not in sys.argv:
     os.environ["PYTORCH_NO_CUDA_MEMORY_CACHING"] = "1"  # MemTracker then counts single bytes
 
-import torch  # noqa: E402
+try:
+    import torch  # noqa: E402
+except ImportError as error:
+    sys.exit(f"record.py: PyTorch is needed ({error}): pip install torch")
 
 import memreuse_record as mr  # noqa: E402
 import truth  # noqa: E402
@@ -71,6 +74,8 @@ def arguments(words=None):
     p.add_argument("--save-on-cpu", action="store_true")
     p.add_argument("--no-grad", action="store_true", help="inference")
     p.add_argument("--on-device", action="store_true", help="real tensors, on a CUDA device")
+    p.add_argument("--workspaces", metavar="TABLE",
+                   help="bytes that ops take inside, as workspaces.py has measured them")
     p.add_argument("--steps", type=int, default=1)
     p.add_argument("--one-batch", action="store_true", help="do not look for bytes per sample")
     p.add_argument("--date", default="", help="of the recording, year-month-day")
@@ -213,7 +218,8 @@ def recorded(args, sizes, others=()):
 def recorded_once(args, run, samples):
     run.samples = samples
     run.rewind()
-    recorder = mr.Recorder(run.model, run.optimizers, about_of(args, run))
+    recorder = mr.Recorder(run.model, run.optimizers, about_of(args, run),
+                           workspaces=args.workspaces)
     with recorder:
         run.steps(recorder.step)
     note_cycles(recorder)

@@ -107,8 +107,12 @@ def recorded(model, sequence, *more):
     One sample is no start: some ops are not needed then."""
     import io
 
-    import memreuse_record
-    import record
+    try:
+        import memreuse_record
+        import record
+    except ImportError as error:
+        sys.exit(f"saved.py: --published records models, which needs PyTorch ({error}): pip install "
+                 "torch")
     sys.argv = ["record.py", "--model", model, "--batch", "2", "--seq", str(sequence), *more,
                 "-o", "none"]
     args = record.arguments()
@@ -151,8 +155,13 @@ def main():
     p.add_argument("--published", action="store_true")
     p.add_argument("files", nargs="*", metavar="FILE")
     args = p.parse_args()
+    if not args.files and not args.published:
+        p.error("expected FILE or --published")
     for path in args.files:
-        show(path)
+        try:
+            show(path)
+        except (OSError, EOFError, UnicodeDecodeError) as error:
+            sys.exit(f"saved.py: {path}: {getattr(error, 'strerror', None) or error}")
     if args.published:
         compare_formula()
         compare_bert()

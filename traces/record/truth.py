@@ -12,8 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 import memreuse_record as mr
-
-CATEGORIES = ("Parameter", "Buffer", "Gradient", "Activation", "Temp", "Optstate", "Other")
+from check import CATEGORIES
 
 FNV_BASIS, FNV_PRIME = 0xcbf29ce484222325, 0x100000001b3
 
