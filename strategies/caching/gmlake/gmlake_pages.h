@@ -37,7 +37,8 @@ gmlake_stream *gmlake_of(gmlake_pages *p, uint32_t stream);
 void gmlake_mark(gmlake_pages *p, uint32_t id, gmlake_kind kind); /* what a new chunk is */
 
 /* MR_NONE when there is none; else in use, and mapped where it says. */
-uint32_t gmlake_reuse_block(gmlake_pages *p, mr_placer *placer, uint64_t bytes, uint32_t stream);
+uint32_t gmlake_reuse_block(gmlake_pages *p, mr_placer *placer, uint64_t bytes,
+                            uint32_t stream);
 uint32_t gmlake_reuse_stitched(gmlake_pages *p, mr_placer *placer, uint64_t bytes,
                                uint64_t most, uint32_t stream);
 uint32_t gmlake_new_block(gmlake_pages *p, mr_placer *placer, uint64_t bytes, uint32_t stream);

@@ -2,8 +2,8 @@
 
     LD_PRELOAD=ort_shim.so ort_driver.py SCRIPT
 
-An arena is reached through the outputs of a session: a model of one op makes a tensor of as many
-bytes as it is told, and the value lives until it is let go.  A flush is a run that shrinks the
+An arena is reached through the outputs of a session: a model of one op makes a tensor of as
+many bytes as it is told, and the value lives until it is let go.  A flush is a run that shrinks the
 arena afterwards and whose output lies elsewhere.
 """
 import ctypes
@@ -28,12 +28,14 @@ REFUSALS = "ailed to allocate", "is smaller than requested bytes"  # the device,
 strategies = {"kNextPowerOfTwo": 0, "kSameAsRequested": 1}
 arena = ort.OrtArenaCfg({
     "max_mem": option("gpu_mem_limit", 0),
-    "arena_extend_strategy": strategies[script.options.get("arena_extend_strategy", "kNextPowerOfTwo")],
+    "arena_extend_strategy": strategies[
+        script.options.get("arena_extend_strategy", "kNextPowerOfTwo")],
     "initial_chunk_size_bytes": option("initial_chunk_size_bytes", -1),
     "max_dead_bytes_per_chunk": option("max_dead_bytes_per_chunk", -1),
     "initial_growth_chunk_size_bytes": option("initial_growth_chunk_size_bytes", -1),
 })
-memory = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+memory = ort.OrtMemoryInfo(
+    "Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
 ort.create_and_register_allocator(memory, arena)
 
 value = helper.make_tensor("value", TensorProto.UINT8, [1], [0])
@@ -47,7 +49,8 @@ how.add_session_config_entry("session.use_env_allocators", "1")
 how.intra_op_num_threads = how.inter_op_num_threads = 1
 how.enable_mem_pattern = False
 how.log_severity_level = 4
-session = ort.InferenceSession(model.SerializeToString(), how, providers=["CPUExecutionProvider"])
+session = ort.InferenceSession(
+    model.SerializeToString(), how, providers=["CPUExecutionProvider"])
 shrink = ort.RunOptions()
 shrink.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
 shrink.log_severity_level = 4

@@ -1,4 +1,4 @@
-/* ort_shim -- the memory that ONNX Runtime's arena gets, loaded before the C library (LD_PRELOAD).
+/* ort_shim -- the memory that ONNX Runtime's arena gets; loaded before the C library.
  *
  * While it is armed, aligned memory comes from a reservation of its own: addresses go upwards,
  * nobody has one twice, and segments are numbered and printed as pool_script.py says.

@@ -2,8 +2,8 @@
 //
 //     rmm_driver SCRIPT
 //
-// Needs no GPU: the resources are templates in RMM's headers, the memory they get comes from a
-// resource that only keeps books, and the few functions of the CUDA runtime that they call stand
+// Needs no GPU: the resources are templates in the headers of RMM, what they get comes from a
+// resource that only keeps books, and the few functions of the CUDA runtime they call stand
 // here.  RMM goes through the lists of other streams in the order of their events' handles;
 // here the handle of a stream's event is the stream's number.
 #include <rmm/mr/device/arena_memory_resource.hpp>
@@ -138,7 +138,8 @@ static void play(std::istream &script, rmm::mr::device_memory_resource &pool, de
             script >> r.bytes >> r.stream;
             stream_at_hand = r.stream;
             try {
-                r.at = pool.allocate_async(r.bytes, reinterpret_cast<cudaStream_t>(r.stream * 16));
+                auto const stream = reinterpret_cast<cudaStream_t>(r.stream * 16);
+                r.at = pool.allocate_async(r.bytes, stream);
                 upstream.print_place(id, r.at);
                 live[id] = r;
             } catch (const rmm::bad_alloc &) {

@@ -2,7 +2,7 @@
 //
 //     tf_driver SCRIPT
 //
-// The allocator is the one inside of libtensorflow_framework.so; the memory it gets comes from a
+// The allocator is the one inside of libtensorflow_framework.so; what it gets comes from a
 // sub-allocator that only keeps books.
 #include <xla/tsl/framework/bfc_allocator.h>
 
