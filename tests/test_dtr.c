@@ -2,8 +2,7 @@
  * rules one by one.  tests/oracle/dtr_random.py compares random logs with rules followed
  * to the letter. */
 #include "dtr.h"
-#include "format.h"
-#include "rewrite_check.h"
+#include "rewritten.h"
 #include "schedule.h"
 #include "test.h"
 
@@ -64,7 +63,7 @@ static bool agrees(const log_file *log, const cell *c)
     dtr_report r;
     if (!name) return false;
     const dtr_options options = {c->budget, dtr_compute_ns(&log->program), name->heuristic,
-                                 DTR_EAGER, 0, NULL};
+                                 DTR_EAGER, 0, NULL, DTR_SUM};
     dtr_run_program(&ctx, &log->program, &options, false, &r);
     mr_ctx_clear(&ctx);
     return (uint64_t)(c->ratio * (double)dtr_live_peak(&log->program)) == c->budget
@@ -210,7 +209,7 @@ static dtr_report run_text(mr_ctx *ctx, const char *text, uint64_t budget, const
     }
     remove("test_dtr.log");
     const dtr_options o = {
-        budget, UINT64_MAX, dtr_find_name(name)->heuristic, DTR_EAGER, 0, NULL};
+        budget, UINT64_MAX, dtr_find_name(name)->heuristic, DTR_EAGER, 0, NULL, DTR_SUM};
     dtr_run_program(ctx, program, &o, true, &report);
     return report;
 }
@@ -304,7 +303,7 @@ static void check_written(const char *path, double ratio, const char *heuristic)
     CHECK_EQ(r.result, DTR_PASS);
     CHECK(r.peak <= o.budget);
     if (!r.result
-        && (dtr_write(&ctx, &program, &r, &out) || mr_trace_check(&ctx, &out)
+        && (dtr_write(&ctx, &program, &r, false, &out) || mr_trace_check(&ctx, &out)
             || mr_rewrite_check(&ctx, &in, &out) || mr_schedule_make(&ctx, &out, 0, &schedule)))
         TEST_FAIL("%s at %g, %s: %s", path, ratio, heuristic, ctx.failure.text);
     else if (!r.result) {
@@ -378,6 +377,187 @@ TEST(as_much_is_computed_again_as_on_a_gpu)
     }
     mr_ctx_clear(&log.ctx);
     if (!seen) SKIP("no recordings");
+}
+
+/* ---- addresses --------------------------------------------------------------------------- */
+
+/* What firstfit takes that maps byte by byte; the referee looks on. */
+static mr_status place(mr_ctx *ctx, const mr_trace *trace, uint64_t *bytes)
+{
+    static const mr_device device = {.name = "test", .memory = 1024 * MR_GIB, .granularity = 1};
+    mr_spec *spec = MR_NEW(ctx, mr_spec);
+    mr_answer *answer = MR_NEW(ctx, mr_answer);
+    MR_TRY(mr_spec_parse(ctx, mr_strategies, "firstfit", spec));
+    const mr_question question = {.trace = trace, .spec = spec, .device = &device,
+                                  .capacity = UINT64_MAX, .iterations = 1};
+    MR_TRY(mr_evaluate(ctx, &question, answer));
+    *bytes = answer->metrics.peak_reserved;
+    return MR_OK;
+}
+
+/* Storages of the run, as a plain allocator puts them that is asked by the written trace: it
+ * takes as many bytes of addresses as the run did, and the referee finds no overlap. */
+static void check_addresses(const mr_trace *in, double ratio, const char *heuristic,
+                            dtr_memory memory, int *passed)
+{
+    mr_ctx ctx = {0};
+    mr_trace out;
+    dtr_program program;
+    dtr_report r;
+    uint64_t taken;
+    CHECK_EQ(dtr_program_make(&ctx, in, DTR_IN_PLACE, &program), MR_OK);
+    const dtr_options o = {.budget = (uint64_t)(ratio * (double)dtr_live_peak(&program)),
+                           .limit = 10 * dtr_compute_ns(&program),
+                           .heuristic = dtr_find_name(heuristic)->heuristic,
+                           .dealloc = DTR_EAGER,
+                           .seed = 1,
+                           .memory = memory};
+    dtr_run_program(&ctx, &program, &o, true, &r);
+    CHECK(r.peak <= o.budget && r.top <= o.budget);
+    if (!r.result
+        && (dtr_write(&ctx, &program, &r, true, &out) || mr_trace_check(&ctx, &out)
+            || mr_rewrite_check(&ctx, in, &out)
+            || place(&ctx, &out, &taken)))
+        TEST_FAIL("%s at %g, %s: %s", in->name, ratio, heuristic, ctx.failure.text);
+    else if (!r.result) {
+        *passed += 1;
+        if (taken != r.top)
+            TEST_FAIL("%s at %g, %s: firstfit takes %" PRIu64 ", the run took %" PRIu64,
+                      in->name, ratio, heuristic, taken, r.top);
+    }
+    mr_ctx_clear(&ctx);
+}
+
+TEST(addresses_are_those_of_the_allocator_and_within_the_budget)
+{
+    static const char *const models[] = {"resnet50-b64-i224", "unet-b8-i256",
+                                         "bert-base-mlm-b32-s128", "lstm-650-b20-s35"};
+    int passed = 0;
+    for (size_t i = 0; i < MR_COUNT(models); i++) {
+        mr_ctx ctx = {0};
+        mr_trace in;
+        CHECK_EQ(recording(&ctx, mr_printf(&ctx, "models/%s.csv.gz", models[i]), &in), MR_OK);
+        for (int m = DTR_HOLE; m <= DTR_WINDOW; m++) {
+            check_addresses(&in, 0.9, "dtr", (dtr_memory)m, &passed);
+            check_addresses(&in, 0.75, "dtr-stale", (dtr_memory)m, &passed);
+            check_addresses(&in, 0.75, "lru", (dtr_memory)m, &passed);
+        }
+        mr_ctx_clear(&ctx);
+    }
+    printf("%d runs passed\n", passed);
+    CHECK(passed >= 12);
+}
+
+static uint32_t draw(uint64_t *state, uint32_t n)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((*state >> 33) % n);
+}
+
+/* Up to three of n. */
+static mr_ids some(mr_ctx *ctx, uint64_t *state, const uint32_t *from, uint32_t n)
+{
+    mr_ids ids = {MR_NEW_N(ctx, uint32_t, 3), 0};
+    for (uint32_t i = draw(state, 4); n && i-- > 0;) {
+        const uint32_t id = from[draw(state, n)];
+        bool twice = false;
+        for (uint32_t j = 0; j < ids.n; j++) twice |= ids.at[j] == id;
+        if (!twice) ids.at[ids.n++] = id;
+    }
+    return ids;
+}
+
+/* Ops with one to three results of odd sizes that read some of what lives; some change what
+ * they read in place, and what lives is dropped by and by. */
+static void make_random(mr_ctx *ctx, uint64_t seed, uint32_t n, mr_trace *t)
+{
+    uint64_t state = seed;
+    MR_VEC(uint32_t) live = {0};
+    mr_trace_init(ctx, t, "random");
+    t->has = MR_HAS_DATAFLOW | MR_HAS_TIMES | MR_HAS_DROPS;
+    for (uint32_t i = 0; i < n; i++) {
+        mr_op op = {.name = "f", .module = "", .again = MR_NONE, .of = MR_NONE};
+        op.ns = 1 + draw(&state, 100);
+        op.in = some(ctx, &state, live.at, live.n);
+        if (op.in.n && !draw(&state, 6)) op.mutates = mr_ids_of(ctx, 1, op.in.at);
+        op.out = (mr_ids){MR_NEW_N(ctx, uint32_t, 3), 0};
+        for (uint32_t k = draw(&state, 3) + 1; k-- > 0;) {
+            const uint64_t bytes = 1 + draw(&state, 40000);
+            const uint64_t shape[] = {bytes};
+            uint64_t *kept = MR_NEW(ctx, uint64_t);
+            *kept = *shape;
+            op.out.at[op.out.n++] = t->tensors.n;
+            MR_PUSH(ctx, &live, t->tensors.n);
+            MR_PUSH(ctx, &t->tensors,
+                    (mr_tensor){.name = "", .dtype = "uint8", .storage = t->storages.n,
+                                .bytes = bytes, .rank = 1, .shape = kept});
+            MR_PUSH(ctx, &t->storages, (mr_storage){.bytes = bytes, .stack = MR_NONE});
+        }
+        MR_PUSH(ctx, &t->ops, op);
+        MR_PUSH(ctx, &t->events, (mr_event){MR_RUN, i});
+        while (live.n > 12 || (live.n && i + 1 == n)) {
+            const uint32_t k = draw(&state, live.n);
+            MR_PUSH(ctx, &t->events, (mr_event){MR_DROP, live.at[k]});
+            live.at[k] = live.at[--live.n];
+        }
+    }
+}
+
+TEST(so_are_those_of_random_steps)
+{
+    static const char *const heuristics[] = {"dtr", "dtr-eq", "dtr-stale", "lru", "random"};
+    int passed = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        mr_ctx ctx = {0};
+        mr_trace t;
+        make_random(&ctx, seed, 20 + (uint32_t)seed, &t);
+        CHECK_EQ(mr_trace_check(&ctx, &t), MR_OK);
+        for (size_t h = 0; h < MR_COUNT(heuristics); h++)
+            for (int m = DTR_HOLE; m <= DTR_WINDOW; m++) {
+                check_addresses(&t, 0.95, heuristics[h], (dtr_memory)m, &passed);
+                check_addresses(&t, 0.8, heuristics[h], (dtr_memory)m, &passed);
+            }
+        mr_ctx_clear(&ctx);
+    }
+    printf("%d runs passed\n", passed);
+    CHECK(passed >= 300);
+}
+
+/* Four of 512 bytes in 2048, then one of 1024.  The first and the third are the cheapest, but
+ * not neighbours: one by one, three go.  The cheapest window are the first two. */
+TEST(a_window_takes_neighbours)
+{
+    mr_ctx ctx = {0};
+    mr_trace t;
+    dtr_program program;
+    dtr_report r[3];
+    static const uint64_t ns[] = {10, 12, 10, 40, 10};
+    mr_trace_init(&ctx, &t, "window");
+    t.has = MR_HAS_DATAFLOW | MR_HAS_TIMES | MR_HAS_DROPS;
+    for (uint32_t i = 0; i < 5; i++) {
+        const uint64_t bytes = i == 4 ? 1024 : 512;
+        const mr_op op = {.name = "f", .module = "", .ns = ns[i], .again = MR_NONE,
+                          .of = MR_NONE, .out = mr_ids_of(&ctx, 1, &i)};
+        MR_PUSH(&ctx, &t.storages, (mr_storage){.bytes = bytes, .stack = MR_NONE});
+        MR_PUSH(&ctx, &t.tensors,
+                (mr_tensor){.name = "", .dtype = "", .storage = i, .bytes = bytes});
+        MR_PUSH(&ctx, &t.ops, op);
+        MR_PUSH(&ctx, &t.events, (mr_event){MR_RUN, i});
+    }
+    for (uint32_t i = 0; i < 5; i++) MR_PUSH(&ctx, &t.events, (mr_event){MR_DROP, i});
+    CHECK_EQ(dtr_program_make(&ctx, &t, DTR_IN_PLACE, &program), MR_OK);
+    for (int m = 0; m < 3; m++) {
+        const dtr_options o = {.budget = 2048, .limit = UINT64_MAX,
+                               .heuristic = dtr_find_name("local-cost")->heuristic,
+                               .dealloc = DTR_EAGER, .memory = (dtr_memory)m};
+        dtr_run_program(&ctx, &program, &o, false, &r[m]);
+        CHECK_EQ(r[m].result, DTR_PASS);
+    }
+    CHECK_EQ(r[DTR_SUM].evictions, 2);
+    CHECK_EQ(r[DTR_HOLE].evictions, 3);
+    CHECK_EQ(r[DTR_WINDOW].evictions, 2);
+    CHECK_EQ(r[DTR_WINDOW].top, 2048);
+    mr_ctx_clear(&ctx);
 }
 
 /* ---- looking ahead ----------------------------------------------------------------------- */
@@ -464,7 +644,7 @@ TEST(a_million_tensors_may_wait_for_one_another)
     make_deep(&ctx, N, &t);
     CHECK_EQ(mr_trace_check(&ctx, &t), MR_OK);
     CHECK_EQ(dtr_program_make(&ctx, &t, DTR_COPIES, &program), MR_OK);
-    const dtr_options o = {3, N, dtr_find_name("lru")->heuristic, DTR_EAGER, 0, NULL};
+    const dtr_options o = {3, N, dtr_find_name("lru")->heuristic, DTR_EAGER, 0, NULL, DTR_SUM};
     dtr_run_program(&ctx, &program, &o, false, &report);
     CHECK_EQ(report.result, DTR_PASS);
     CHECK_EQ(report.remat, N - 9);

@@ -7,6 +7,9 @@
  * tries them all, others that know who reads next, and then variations of the best, and says
  * how far it is from what no plan can beat.
  *
+ * The budget is a sum of bytes, as the paper's is, or what an allocator has of addresses: then
+ * neighbours have to go (dtr/dtr_space.c).
+ *
  * Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021.
  */
 #include "dtr.h"
@@ -17,7 +20,7 @@
 typedef struct settings {
     uint64_t budget;
     double ratio, limit;
-    uint64_t heuristic, tries, dealloc, seed;
+    uint64_t heuristic, tries, dealloc, seed, memory;
 } settings;
 
 static const mr_param params_table[] = {
@@ -31,6 +34,9 @@ static const mr_param params_table[] = {
     MR_PARAM_INT(settings, tries, "300", 0, 1e9, "variations that heuristic=best tries"),
     MR_PARAM_CHOICE(settings, dealloc, "ignore|eager|banish", "eager",
                     "what becomes of a tensor that the program lets go"),
+    MR_PARAM_CHOICE(settings, memory, "sum|hole|window", "sum",
+                    "what the budget is: a sum of bytes; addresses, and storages are evicted"
+                    " until there is a hole, or neighbours whose window costs least (Coop)"),
     MR_PARAM_REAL(settings, limit, "1", 0, 1000, "recomputing that is too much, in steps"),
     MR_PARAM_INT(settings, seed, "1", 0, 1e9, "of heuristic=random and best"),
     {0},
@@ -43,6 +49,7 @@ static dtr_options read_options(const settings *s, const dtr_program *program)
         .limit = (uint64_t)(s->limit * (double)dtr_compute_ns(program)),
         .dealloc = (dtr_dealloc)s->dealloc,
         .seed = s->seed,
+        .memory = (dtr_memory)s->memory,
     };
     if (s->heuristic < dtr_names_n) o.heuristic = dtr_names[s->heuristic].heuristic;
     return o;
@@ -74,10 +81,12 @@ static void remark(mr_ctx *ctx, const dtr_program *program, const dtr_options *o
                       "under a budget of %s, %" PRIu64 " evictions and %" PRIu64
                       " ops run again,"
                       " which is %.2f%% more time; no plan can do with less than %.2f%%, nor"
-                      " with less than %s",
+                      " with less than %s; %" PRIu64 " scores and %" PRIu64
+                      " accesses to storages have decided that",
                       mr_print_size(ctx, options->budget), report->evictions, report->remats,
                       100 * (double)report->remat / compute,
-                      100 * (double)bound.remat / compute, mr_print_size(ctx, bound.bytes)));
+                      100 * (double)bound.remat / compute, mr_print_size(ctx, bound.bytes),
+                      report->evaluations, report->accesses));
 }
 
 static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr_trace *out)
@@ -91,7 +100,7 @@ static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr
     if (s->heuristic < dtr_names_n) dtr_run_program(ctx, &program, &options, true, &report);
     else dtr_search(ctx, &program, &options, (uint32_t)s->tries, &report);
     if (report.result) return refuse(ctx, &program, &options, report.result);
-    MR_TRY(dtr_write(ctx, &program, &report, out));
+    MR_TRY(dtr_write(ctx, &program, &report, s->memory != DTR_SUM, out));
     remark(ctx, &program, &options, &report, out);
     return MR_OK;
 }

@@ -125,6 +125,13 @@ typedef enum dtr_dealloc {
     DTR_BANISH, /* it is gone for good once nothing evicted was made from it */
 } dtr_dealloc;
 
+/* What the budget is. */
+typedef enum dtr_memory {
+    DTR_SUM,    /* a sum of bytes: simrd */
+    DTR_HOLE,   /* addresses; storages are evicted until an output finds a place */
+    DTR_WINDOW, /* addresses; neighbours are evicted together: Coop */
+} dtr_memory;
+
 typedef struct dtr_options {
     uint64_t budget; /* bytes; UINT64_MAX for no limit */
     uint64_t limit;  /* ns of recomputing that are one too many; UINT64_MAX for no limit */
@@ -132,6 +139,7 @@ typedef struct dtr_options {
     dtr_dealloc dealloc;
     uint64_t seed;
     const float *weights; /* by storage, scores are multiplied by them; NULL: by 1 */
+    dtr_memory memory;
 } dtr_options;
 
 typedef enum dtr_result { DTR_PASS, DTR_OOM, DTR_THRASH } dtr_result;
@@ -159,6 +167,8 @@ typedef struct dtr_report {
     uint64_t peak;        /* bytes */
     uint64_t evaluations; /* of scores */
     uint64_t evictions, remats;
+    uint64_t accesses; /* to storages, to score them and to know their evicted neighbours */
+    uint64_t top;      /* where the highest storage ended, when addresses are the budget */
     uint32_t steps;       /* how many of the program were done */
     MR_VEC(dtr_deed) deeds;
 } dtr_report;
@@ -186,8 +196,9 @@ typedef struct dtr_bound {
 
 void dtr_find_bound(mr_ctx *ctx, const dtr_program *program, uint64_t budget, dtr_bound *out);
 
-/* Writes a run that passed down as a trace.  The program must change in place. */
+/* Writes a run that passed down as a trace.  The program must change in place.  Where addresses
+ * were the budget (`lazy`), what was evicted is held until then, as the run held it. */
 mr_status dtr_write(mr_ctx *ctx, const dtr_program *program, const dtr_report *report,
-                    mr_trace *out);
+                    bool lazy, mr_trace *out);
 
 #endif

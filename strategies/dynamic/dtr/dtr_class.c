@@ -65,6 +65,7 @@ void dtr_classes_compute(dtr_run *run)
 
 static int64_t count(dtr_run *run, uint32_t neighbour)
 {
+    run->report->accesses++;
     if (!is_evicted(run, neighbour)) return 0;
     dtr_node *root = &run->nodes.at[root_of(run, run->states[neighbour].node)];
     if (root->seen == run->count) return 0;

@@ -43,6 +43,7 @@ typedef struct dtr_frame { /* a tensor that is being computed, and what it still
 } dtr_frame;
 
 typedef struct dtr_kin dtr_kin;
+typedef struct dtr_space dtr_space;
 
 typedef struct dtr_run {
     mr_ctx *ctx;
@@ -69,6 +70,7 @@ typedef struct dtr_run {
     uint32_t search;
     bool literal; /* rebuild all: some region may be late where it is not known */
     dtr_kin *kin; /* banishing: who was made from whom; else NULL */
+    dtr_space *space; /* where all lie; NULL when the budget is a sum */
     /* classes */
     MR_VEC(dtr_node) nodes;
     uint32_t count;
@@ -91,6 +93,16 @@ void dtr_unlock(dtr_run *run, uint32_t storage);
 void dtr_pool_add(dtr_run *run, uint32_t storage);
 void dtr_pool_remove(dtr_run *run, uint32_t storage);
 uint32_t dtr_choose(dtr_run *run);
+/* What evicting the storage costs, whatever its size: costs may be added up. */
+double dtr_loss(dtr_run *run, uint32_t storage);
+
+/* dtr_space.c */
+void dtr_space_begin(dtr_run *run);
+/* Evicts until the op's outputs have places, and puts them there; false when they have none. */
+bool dtr_space_make_room(dtr_run *run, const dtr_op *op);
+void dtr_space_end(dtr_run *run); /* the op has run: what only it needed goes */
+void dtr_space_remove(dtr_run *run, uint32_t storage);
+void dtr_space_take(dtr_run *run, const dtr_op *op, uint32_t old);
 
 /* dtr_region.c */
 void dtr_regions_begin(dtr_run *run);

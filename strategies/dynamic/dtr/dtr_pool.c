@@ -75,6 +75,18 @@ static uint32_t next_reader(dtr_run *run, uint32_t storage)
 /* What nobody reads any more, and what is only worth something for computing others again. */
 #define UNREAD 0.001
 
+/* What a score is multiplied by that knows the recording. */
+static double foresight(dtr_run *run, uint32_t storage)
+{
+    const uint32_t next = next_reader(run, storage);
+    double factor = run->options->weights ? (double)run->options->weights[storage] : 1;
+    if (run->options->heuristic.ahead)
+        factor /= (double)(run->begins[next] - run->begins[run->op] + 1);
+    if (next == run->program->ops.n && !run->program->storages.at[storage].kept)
+        factor *= UNREAD;
+    return factor;
+}
+
 /* A score that need not be simrd's. */
 static double free_score(dtr_run *run, uint32_t storage)
 {
@@ -84,15 +96,9 @@ static double free_score(dtr_run *run, uint32_t storage)
     if (h->size) divisor *= (double)run->program->storages.at[storage].bytes;
     if (h->stale) divisor *= (double)(run->report->clock - s->accessed);
     if (divisor <= 0) return INFINITY;
-    const uint32_t next = next_reader(run, storage);
-    if (h->ahead) divisor *= (double)(run->begins[next] - run->begins[run->op] + 1);
-    double score = h->rule == DTR_OLDEST ? (double)s->accessed
-                                         : (double)cost_of(run, storage, h->cost);
-    score /= divisor;
-    if (next == run->program->ops.n && !run->program->storages.at[storage].kept)
-        score *= UNREAD;
-    if (run->options->weights) score *= (double)run->options->weights[storage];
-    return score;
+    const double score = h->rule == DTR_OLDEST ? (double)s->accessed
+                                               : (double)cost_of(run, storage, h->cost);
+    return score / divisor * foresight(run, storage);
 }
 
 /* With banishing, storages around are as if they had been accessed with it. */
@@ -125,10 +131,31 @@ static double score_of(dtr_run *run, uint32_t storage, double best)
     return dtr_quotient(n, size, stale);
 }
 
-static uint32_t draw(dtr_run *run)
+static uint32_t random_below(dtr_run *run, uint32_t n)
 {
     run->random = run->random * 6364136223846793005u + 1442695040888963407u;
-    uint32_t skip = (uint32_t)((run->random >> 33) % run->pooled), s = run->pool_first;
+    return (uint32_t)((run->random >> 33) % n);
+}
+
+/* What was just accessed can be lost, too. */
+double dtr_loss(dtr_run *run, uint32_t storage)
+{
+    const dtr_heuristic *h = &run->options->heuristic;
+    const dtr_state *s = &run->states[storage];
+    const double age = (double)(run->report->clock - s->accessed + 1);
+    const uint64_t bytes = run->program->storages.at[storage].bytes;
+    run->report->evaluations++;
+    run->report->accesses++;
+    if (h->rule == DTR_DRAWN) return 1 + random_below(run, 1 << 20);
+    if (h->rule == DTR_OLDEST) return 1 / age;
+    double loss = (double)cost_of(run, storage, h->cost) / (h->stale ? age : 1);
+    if (!h->size) loss *= (double)bytes;
+    return run->begins ? loss * foresight(run, storage) : loss;
+}
+
+static uint32_t draw(dtr_run *run)
+{
+    uint32_t skip = random_below(run, run->pooled), s = run->pool_first;
     while (skip--) s = run->states[s].next;
     run->report->evaluations++;
     return s;
@@ -141,6 +168,7 @@ uint32_t dtr_choose(dtr_run *run)
     uint32_t chosen = MR_NONE;
     for (uint32_t s = run->pool_first; s != MR_NONE; s = run->states[s].next) {
         run->report->evaluations++;
+        run->report->accesses++;
         const double score = score_of(run, s, best);
         if (score <= best) best = score, chosen = s;
         if (score == 0) break;

@@ -92,6 +92,7 @@ static void fill(dtr_run *run, dtr_set *set, const uint32_t *ids, uint32_t n)
 static void visit(dtr_run *run, dtr_region *region, uint32_t s)
 {
     dtr_state *state = &run->states[s];
+    run->report->accesses++;
     if (state->seen == run->search) return;
     state->seen = run->search;
     if (state->present) {

@@ -31,6 +31,7 @@ void dtr_evict(dtr_run *run, uint32_t storage, dtr_deed_kind why)
     const dtr_storage *s = &run->program->storages.at[storage];
     run->states[storage].present = false;
     run->used -= s->bytes;
+    if (run->space) dtr_space_remove(run, storage);
     dtr_pool_remove(run, storage);
     for (uint32_t i = 0; i < run->states[storage].tensors_n; i++)
         run->defined[s->tensors.at[i]] = false;
@@ -42,9 +43,11 @@ void dtr_evict(dtr_run *run, uint32_t storage, dtr_deed_kind why)
 }
 
 /* False when nothing is left to evict. */
-static bool make_room(dtr_run *run, uint64_t bytes)
+static bool make_room(dtr_run *run, const dtr_op *op)
 {
     const uint64_t budget = run->options->budget;
+    const uint64_t bytes = op->bytes + op->workspace - dtr_taken_bytes(run->program, op);
+    if (run->space) return dtr_space_make_room(run, op);
     while (bytes > budget || run->used > budget - bytes) {
         if (!run->pooled) return false;
         dtr_evict(run, dtr_choose(run), DTR_EVICTED);
@@ -77,6 +80,7 @@ static void compute(dtr_run *run, const dtr_frame *frame)
         run->states[s].present = true;
     }
     run->used -= doubles;
+    if (run->space) dtr_space_end(run);
     for (uint32_t i = 0; i < run->fresh.n; i++) dtr_pool_add(run, run->fresh.at[i]);
     write_down(run, frame->again ? DTR_RERAN : DTR_RAN, frame->op);
     if (has_regions(run)) dtr_regions_compute(run);
@@ -105,6 +109,7 @@ static void give_up_taken(dtr_run *run, const dtr_op *op)
     for (uint32_t i = 0; i < op->takes.n; i++) {
         run->states[op->takes.at[i]].released = true;
         dtr_let_go(run, op->takes.at[i]);
+        if (run->space) dtr_space_take(run, op, op->takes.at[i]);
         run->used +=
             run->program->storages.at[op->takes.at[i]].bytes; /* which evict gives back */
         dtr_evict(run, op->takes.at[i], DTR_TAKEN);
@@ -116,8 +121,7 @@ static dtr_result pop(dtr_run *run)
 {
     const dtr_frame frame = run->frames.at[--run->frames.n];
     const dtr_op *op = &run->program->ops.at[frame.op];
-    const uint64_t bytes = op->bytes + op->workspace - dtr_taken_bytes(run->program, op);
-    if (!make_room(run, bytes)) return DTR_OOM;
+    if (!make_room(run, op)) return DTR_OOM;
     compute(run, &frame);
     if (run->kin && frame.tensor != MR_NONE)
         dtr_banish_unlock(run, frame.tensor, (mr_ids){run->came.at, run->came.n});
@@ -250,6 +254,7 @@ void dtr_run_program(mr_ctx *ctx, const dtr_program *program, const dtr_options 
                      .random = options->seed};
     *out = (dtr_report){.clock = 1};
     if (options->dealloc == DTR_BANISH) dtr_banish_begin(run);
+    if (options->memory != DTR_SUM) dtr_space_begin(run);
     if (has_regions(run)) dtr_regions_begin(run);
     if (options->weights || options->heuristic.ahead) add_up_times(run);
     for (; !out->result && run->step < program->steps.n; run->step++)

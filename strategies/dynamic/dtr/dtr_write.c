@@ -15,6 +15,7 @@ typedef struct writer {
     const dtr_program *program;
     uint32_t *home; /* by storage of the program: storage of the new trace; MR_NONE */
     bool *evicted;  /* by storage of the old trace, at any time */
+    bool lazy;      /* what is evicted is held until then */
     uint32_t event; /* next one of the old trace */
 } writer;
 
@@ -85,13 +86,41 @@ static void run(writer *w, const dtr_op *op)
     find_outputs(w, op);
 }
 
+/* A tensor of the trace that shows the memory of the storage, once its op has run; MR_NONE
+ * when it was there before. */
+static uint32_t shown(const writer *w, uint32_t storage)
+{
+    const dtr_storage *s = &w->program->storages.at[storage];
+    const uint32_t o = w->program->ops.at[s->op].of;
+    if (o == MR_NONE) return MR_NONE;
+    const mr_op *op = &w->r.in->ops.at[o];
+    const mr_ids both[] = {op->out, op->mutates};
+    for (int b = 0; b < 2; b++)
+        for (uint32_t i = 0; i < both[b].n; i++)
+            if (w->r.in->tensors.at[both[b].at[i]].storage == s->of) return both[b].at[i];
+    return MR_NONE;
+}
+
+/* Nobody holds the storage any longer.  One that is where it always was, and was never evicted,
+ * ends as the program says. */
+static void let_go(writer *w, uint32_t storage)
+{
+    const uint32_t of = w->program->storages.at[storage].of, t = shown(w, storage);
+    const uint32_t home = w->home[storage];
+    w->home[storage] = MR_NONE;
+    if (!w->lazy || t == MR_NONE || home == MR_NONE) return;
+    if (home == of && !w->evicted[of]) return;
+    w->where.storage[of] = home;
+    mr_rewrite_drop(&w->r, &w->where, t);
+}
+
 static void follow(writer *w, const dtr_deed *deed)
 {
     switch (deed->kind) {
     case DTR_RAN: run(w, &w->program->ops.at[deed->id]); return;
     case DTR_RERAN: run_again(w, &w->program->ops.at[deed->id]); return;
     case DTR_EVICTED:
-    case DTR_RELEASED:
+    case DTR_RELEASED: let_go(w, deed->id); return;
     case DTR_TAKEN: w->home[deed->id] = MR_NONE; return;
     }
 }
@@ -116,14 +145,17 @@ static void finish(writer *w)
         storages[of].after = false;
         storages[w->home[s]].after = true;
     }
+    for (uint32_t s = 0; s < p->storages.n; s++)
+        if (!p->storages.at[s].kept) let_go(w, s);
 }
 
 mr_status dtr_write(mr_ctx *ctx, const dtr_program *program, const dtr_report *report,
-                    mr_trace *out)
+                    bool lazy, mr_trace *out)
 {
     const mr_trace *in = program->trace;
     writer *w = MR_NEW(ctx, writer);
     w->program = program;
+    w->lazy = lazy;
     w->home = MR_NEW_N(ctx, uint32_t, program->storages.n);
     w->evicted = MR_NEW_N(ctx, bool, in->storages.n);
     memset(w->home, 0xff, program->storages.n * sizeof *w->home);
