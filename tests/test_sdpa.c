@@ -8,14 +8,17 @@ typedef struct sums {
     uint64_t peak, flops, ops, bytes, storages;
 } sums;
 
+/* Without the workspaces of other ops, which a schedule has only when it is to be placed. */
 static sums sums_of(const mr_trace *trace, const mr_schedule *schedule)
 {
     uint32_t at;
     sums s = {.peak = mr_schedule_peak(schedule, &at)};
     for (uint32_t e = 0; e < schedule->events.n; e++) {
         const mr_event event = schedule->events.at[e];
-        s.storages += event.kind == MR_ALLOC;
-        if (event.kind == MR_ALLOC) s.bytes += trace->storages.at[event.id].bytes;
+        if (event.kind == MR_ALLOC && !trace->storages.at[event.id].workspace) {
+            s.storages++;
+            s.bytes += trace->storages.at[event.id].bytes;
+        }
         if (event.kind != MR_RUN) continue;
         s.ops++;
         s.flops += trace->ops.at[event.id].flops;
