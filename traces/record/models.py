@@ -566,11 +566,11 @@ class ResNet(nn.Module):
         return self.head(self.average(x).flatten(1))
 
 
-class Vgg16(nn.Module):
-    def __init__(self, options, classes=1000):
+class Vgg(nn.Module):
+    def __init__(self, options, depths=(2, 2, 3, 3, 3), classes=1000):
         super().__init__()
         layers, channels, self.ends, self.options = [], 3, [0], options
-        for width, n in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+        for width, n in zip((64, 128, 256, 512, 512), depths):
             for _ in range(n):
                 layers += [nn.Conv2d(channels, width, 3, padding=1), activation(options)]
                 channels = width
@@ -865,7 +865,8 @@ WORKLOADS = {
     "vit-b16": picture(Vit),
     "resnet50": picture(lambda image, o: ResNet(RESNET["50"], o)),
     "resnet152": picture(lambda image, o: ResNet(RESNET["152"], o)),
-    "vgg16": picture(lambda image, o: Vgg16(o)),
+    "vgg16": picture(lambda image, o: Vgg(o)),
+    "vgg19": picture(lambda image, o: Vgg(o, (2, 2, 4, 4, 4))),
     "unet": picture(lambda image, o: UNet(o), classes=2, image=256, dense=True),
     "sd-unet": sd_unet,
 }
