@@ -63,7 +63,7 @@ static bool agrees(const log_file *log, const cell *c)
     dtr_report r;
     if (!name) return false;
     const dtr_options options = {c->budget, dtr_compute_ns(&log->program), name->heuristic,
-                                 DTR_EAGER, 0, NULL, DTR_SUM};
+                                 DTR_EAGER, 0, NULL, DTR_SUM, false};
     dtr_run_program(&ctx, &log->program, &options, false, &r);
     mr_ctx_clear(&ctx);
     return (uint64_t)(c->ratio * (double)dtr_live_peak(&log->program)) == c->budget
@@ -209,7 +209,7 @@ static dtr_report run_text(mr_ctx *ctx, const char *text, uint64_t budget, const
     }
     remove("test_dtr.log");
     const dtr_options o = {
-        budget, UINT64_MAX, dtr_find_name(name)->heuristic, DTR_EAGER, 0, NULL, DTR_SUM};
+        budget, UINT64_MAX, dtr_find_name(name)->heuristic, DTR_EAGER, 0, NULL, DTR_SUM, false};
     dtr_run_program(ctx, program, &o, true, &report);
     return report;
 }
@@ -341,9 +341,26 @@ TEST(so_are_runs_of_real_logs)
     }
 }
 
+/* Per cent of the step that are computed again under a budget; above 1000: it does not pass. */
+static double share(const dtr_program *program, double bytes, const char *heuristic,
+                    uint64_t seed)
+{
+    mr_ctx ctx = {0};
+    dtr_report r;
+    const uint64_t compute = dtr_compute_ns(program);
+    const dtr_options o = {.budget = (uint64_t)bytes,
+                           .limit = 10 * compute,
+                           .heuristic = dtr_find_name(heuristic)->heuristic,
+                           .dealloc = DTR_EAGER,
+                           .seed = seed,
+                           .sample = seed > 0};
+    dtr_run_program(&ctx, program, &o, false, &r);
+    mr_ctx_clear(&ctx);
+    return r.result ? INFINITY : 100 * (double)r.remat / (double)compute;
+}
+
 /* Parts of the step that the DTR prototype computed again on a GPU, at budgets of so many
- * bytes: the share here lies within 2 points.  It does not for the Transformer in 2 GB, where
- * the GPU's was 50.5 and heuristic DTR has 34.4, DTR-eq 54.5. */
+ * bytes: the share here lies within 2 points. */
 TEST(as_much_is_computed_again_as_on_a_gpu)
 {
     static const struct measured {
@@ -358,25 +375,47 @@ TEST(as_much_is_computed_again_as_on_a_gpu)
     log_file log = {0};
     int seen = 0;
     for (size_t i = 0; i < MR_COUNT(list); i++) {
-        mr_ctx ctx = {0};
-        dtr_report r;
         open_log(&log, list[i].log);
         if (!log.there) continue;
-        const dtr_options o = {.budget = (uint64_t)list[i].bytes,
-                               .limit = UINT64_MAX,
-                               .heuristic = dtr_find_name("dtr")->heuristic,
-                               .dealloc = DTR_EAGER};
-        dtr_run_program(&ctx, &log.program, &o, false, &r);
-        const double got = 100 * (double)r.remat / (double)dtr_compute_ns(&log.program);
+        const double got = share(&log.program, list[i].bytes, "dtr", 0);
         printf("%s in %g GB: %.2f %%, on the GPU %.2f %%\n", list[i].log, list[i].bytes / 1e9,
                got, list[i].percent);
-        if (r.result || fabs(got - list[i].percent) > 2)
+        if (fabs(got - list[i].percent) > 2)
             TEST_FAIL("%s in %g GB is further away", list[i].log, list[i].bytes / 1e9);
-        mr_ctx_clear(&ctx);
         seen++;
     }
     mr_ctx_clear(&log.ctx);
     if (!seen) SKIP("no recordings");
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Without draws the Transformer in 2 GB computes 34.4 % again with heuristic DTR and 54.5 % with
+ * DTR-eq, on the GPU 50.5.  It stands at the edge of a cliff: which candidates the prototype
+ * happens to draw decides between a quarter of the step and all of it, and it drew once.  Where
+ * there is no cliff draws differ little.  All of the GPU's numbers are among ours. */
+TEST(the_transformer_in_2_gb_depends_on_what_is_drawn)
+{
+    enum { DRAWS = 25 };
+    static const double budgets[] = {2e9, 4e9, 6e9, 8e9}, gpu[] = {50.5, 9.58, 5.33, 2.30};
+    log_file log = {0};
+    open_log(&log, "transformer-10");
+    if (!log.there) SKIP("no recordings");
+    for (size_t b = 0; b < MR_COUNT(budgets); b++) {
+        double all[DRAWS];
+        for (uint64_t seed = 1; seed <= DRAWS; seed++)
+            all[seed - 1] = share(&log.program, budgets[b], "dtr", seed);
+        qsort(all, DRAWS, sizeof *all, by_size);
+        printf("in %g GB, drawn %d times: %.2f to %.2f %%, median %.2f, on the GPU %.2f\n",
+               budgets[b] / 1e9, DRAWS, all[0], all[DRAWS - 1], all[DRAWS / 2], gpu[b]);
+        CHECK(all[0] < gpu[b] && gpu[b] < all[DRAWS - 1]);
+        CHECK(fabs(all[DRAWS / 2] - gpu[b]) < (b ? 1 : 5));
+    }
+    mr_ctx_clear(&log.ctx);
 }
 
 /* ---- addresses --------------------------------------------------------------------------- */
@@ -644,7 +683,7 @@ TEST(a_million_tensors_may_wait_for_one_another)
     make_deep(&ctx, N, &t);
     CHECK_EQ(mr_trace_check(&ctx, &t), MR_OK);
     CHECK_EQ(dtr_program_make(&ctx, &t, DTR_COPIES, &program), MR_OK);
-    const dtr_options o = {3, N, dtr_find_name("lru")->heuristic, DTR_EAGER, 0, NULL, DTR_SUM};
+    const dtr_options o = {3, N, dtr_find_name("lru")->heuristic, DTR_EAGER, 0, NULL, DTR_SUM, false};
     dtr_run_program(&ctx, &program, &o, false, &report);
     CHECK_EQ(report.result, DTR_PASS);
     CHECK_EQ(report.remat, N - 9);

@@ -21,6 +21,7 @@ typedef struct settings {
     uint64_t budget;
     double ratio, limit;
     uint64_t heuristic, tries, dealloc, seed, memory;
+    bool sample;
 } settings;
 
 static const mr_param params_table[] = {
@@ -37,8 +38,11 @@ static const mr_param params_table[] = {
     MR_PARAM_CHOICE(settings, memory, "sum|hole|window", "sum",
                     "what the budget is: a sum of bytes; addresses, and storages are evicted"
                     " until there is a hole, or neighbours whose window costs least (Coop)"),
+    MR_PARAM_BOOL(settings, sample, "False",
+                  "score only some that may go, at distances drawn up to the root of their"
+                  " number, as the prototype on GPUs does"),
     MR_PARAM_REAL(settings, limit, "1", 0, 1000, "recomputing that is too much, in steps"),
-    MR_PARAM_INT(settings, seed, "1", 0, 1e9, "of heuristic=random and best"),
+    MR_PARAM_INT(settings, seed, "1", 0, 1e9, "of heuristic=random and best, and of sample"),
     {0},
 };
 
@@ -50,6 +54,7 @@ static dtr_options read_options(const settings *s, const dtr_program *program)
         .dealloc = (dtr_dealloc)s->dealloc,
         .seed = s->seed,
         .memory = (dtr_memory)s->memory,
+        .sample = s->sample,
     };
     if (s->heuristic < dtr_names_n) o.heuristic = dtr_names[s->heuristic].heuristic;
     return o;

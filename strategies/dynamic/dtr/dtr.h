@@ -140,6 +140,7 @@ typedef struct dtr_options {
     uint64_t seed;
     const float *weights; /* by storage, scores are multiplied by them; NULL: by 1 */
     dtr_memory memory;
+    bool sample; /* scores only some of those that may go, as the prototype on GPUs does */
 } dtr_options;
 
 typedef enum dtr_result { DTR_PASS, DTR_OOM, DTR_THRASH } dtr_result;

@@ -161,9 +161,27 @@ static uint32_t draw(dtr_run *run)
     return s;
 }
 
+/* Few candidates, at distances that are drawn: up to the root of their number. */
+static uint32_t choose_sampled(dtr_run *run)
+{
+    const uint32_t root = (uint32_t)sqrt((double)run->pooled);
+    double best = INFINITY;
+    uint32_t chosen = run->pool_first, at = 0, wanted = random_below(run, root);
+    for (uint32_t s = run->pool_first; s != MR_NONE; s = run->states[s].next) {
+        if (at++ < wanted) continue;
+        wanted += 1 + random_below(run, root);
+        run->report->evaluations++;
+        run->report->accesses++;
+        const double score = score_of(run, s, best);
+        if (score <= best) best = score, chosen = s;
+    }
+    return chosen;
+}
+
 uint32_t dtr_choose(dtr_run *run)
 {
     if (run->options->heuristic.rule == DTR_DRAWN) return draw(run);
+    if (run->options->sample) return choose_sampled(run);
     double best = INFINITY;
     uint32_t chosen = MR_NONE;
     for (uint32_t s = run->pool_first; s != MR_NONE; s = run->states[s].next) {
