@@ -62,6 +62,15 @@ mr_status mr_rewrite_before_host(mr_ctx *ctx, const mr_trace *in, const char *wh
     return MR_OK;
 }
 
+bool mr_rewrite_unpacks(const mr_trace *in)
+{
+    for (uint32_t o = 0; o < in->ops.n; o++)
+        if (in->ops.at[o].phase == MR_BACKWARD && !in->ops.at[o].in.n && in->ops.at[o].out.n
+            && !strcmp(in->ops.at[o].name, "aten::_to_copy"))
+            return true;
+    return false;
+}
+
 static uint32_t *counting(mr_ctx *ctx, uint32_t n)
 {
     uint32_t *at = MR_NEW_N(ctx, uint32_t, n);

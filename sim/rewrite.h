@@ -53,6 +53,10 @@ mr_status mr_rewrite_begin(mr_ctx *ctx, const mr_trace *in, mr_trace *out, mr_re
  * at what is saved, or who reads it, and therefore come before that.  `who` is their name. */
 mr_status mr_rewrite_before_host(mr_ctx *ctx, const mr_trace *in, const char *who);
 
+/* Does the backward pass copy from the host what was saved there, in a recording that shows no
+ * tensors of the host? */
+bool mr_rewrite_unpacks(const mr_trace *in);
+
 /* Everything is where it was. */
 void mr_where_init(mr_rewrite *r, mr_where *where);
 

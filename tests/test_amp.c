@@ -126,4 +126,13 @@ TEST(the_referee_sees_what_is_wrong_with_a_cast)
     referee_says(RESNET, "amp:bfloat16", plant, said, MR_COUNT(said));
 }
 
+/* What a sum in place makes has the precision of what it is written over, and so has its
+ * gradient: nothing is cast there and back. */
+TEST(sums_in_place_cost_no_more_than_others)
+{
+    const char *unet = "models/unet-b8-i256.csv.gz";
+    CHECK(predicted_peak(unet, "inplace:add=True+amp") <= predicted_peak(unet, "amp"));
+    CHECK(predicted_peak(RESNET, "inplace+amp") <= predicted_peak(RESNET, "amp"));
+}
+
 TEST_MAIN()

@@ -56,15 +56,6 @@ static bool copies_away(const mr_op *op)
     return !op->out.n && !op->mutates.n && !strcmp(op->name, "aten::_to_copy");
 }
 
-static bool unpacks(const mr_trace *in)
-{
-    for (uint32_t o = 0; o < in->ops.n; o++)
-        if (in->ops.at[o].phase == MR_BACKWARD && !in->ops.at[o].in.n && in->ops.at[o].out.n
-            && !strcmp(in->ops.at[o].name, "aten::_to_copy"))
-            return true;
-    return false;
-}
-
 static bool is_unneeded(const writer *w, const mr_op *op)
 {
     if (w->unpacks && copies_away(op)) return true; /* as torch.autograd.graph.save_on_cpu */
@@ -83,11 +74,38 @@ static void leave_out(writer *w, uint32_t o)
     }
 }
 
+/* Kernels that were fused for training make what its backward pass needs. */
+static mr_status check_kernels(mr_ctx *ctx, const mr_trace *in)
+{
+    for (uint32_t o = 0; o < in->ops.n; o++)
+        if (in->ops.at[o].phase == MR_FORWARD && !strncmp(in->ops.at[o].name, "triton_", 7))
+            return mr_fail(ctx, MR_EUNSUPPORTED,
+                           "op %u of '%s', %s, was fused for training, expected nograd before"
+                           " what fuses (nograd+fuse)",
+                           o, in->name, in->ops.at[o].name);
+    return MR_OK;
+}
+
+/* What was let go in the forward pass already and computed again for it. */
+static mr_status check_again(const writer *w, uint32_t o)
+{
+    const mr_op *op = &w->r.in->ops.at[o];
+    for (uint32_t i = 0; i < op->in.n && op->phase == MR_FORWARD; i++) {
+        const uint32_t birth = w->r.birth[storage_of(w, op->in.at[i])];
+        if (birth != MR_NONE && w->r.in->ops.at[birth].again != MR_NONE)
+            return mr_fail(w->r.ctx, MR_EUNSUPPORTED,
+                           "op %u of '%s', %s of the forward pass, reads what was computed"
+                           " again, expected nograd before what evicts (nograd+dtr)",
+                           o, w->r.in->name, op->name);
+    }
+    return MR_OK;
+}
+
 static mr_status find_unneeded(writer *w)
 {
     const mr_trace *in = w->r.in;
     bool updated = false, forward = false;
-    w->unpacks = unpacks(in);
+    w->unpacks = mr_rewrite_unpacks(in);
     for (uint32_t s = 0; s < in->storages.n; s++)
         w->gone[s] = in->storages.at[s].role == MR_ROLE_state
                      || (in->storages.at[s].before
@@ -102,6 +120,7 @@ static mr_status find_unneeded(writer *w)
                            "'%s' has a forward pass after an update, expected one step: without"
                            " the update it would be another computation",
                            in->name);
+        MR_TRY(check_again(w, in->events.at[e].id));
         if (is_unneeded(w, op)) leave_out(w, in->events.at[e].id);
         else
             for (uint32_t i = 0; i < op->in.n; i++)
@@ -244,6 +263,7 @@ mr_status inference(mr_ctx *ctx, const mr_trace *in, mr_trace *out)
 {
     writer *w = MR_NEW(ctx, writer);
     MR_TRY(mr_rewrite_before_host(ctx, in, "nograd"));
+    MR_TRY(check_kernels(ctx, in));
     MR_TRY(mr_rewrite_begin(ctx, in, out, &w->r));
     mr_where_init(&w->r, &w->where);
     w->gone = MR_NEW_N(ctx, bool, in->storages.n);

@@ -116,15 +116,32 @@ static mr_status check_precision(mr_ctx *ctx, const mr_trace *in)
                    precision);
 }
 
+static bool knows_gradients(const mr_trace *in)
+{
+    for (uint32_t o = 0; o < in->ops.n; o++)
+        if (in->ops.at[o].of != MR_NONE) return true;
+    return false;
+}
+
+/* Computed again, perhaps without saying of what: a product of the backward pass that is for
+ * nobody's gradient. */
+static bool runs_again(const mr_op *op, bool knows)
+{
+    return op->again != MR_NONE || op->part
+           || (knows && op->phase == MR_BACKWARD && op->of == MR_NONE
+               && autocast_class_of(op->name) == AUTOCAST_LOW);
+}
+
 /* What runs again must be cast again: that follows by itself when this comes first. */
 static mr_status check_order(mr_ctx *ctx, const mr_trace *in)
 {
     bool backward = false, repeats = false, updates = false, early = false;
+    const bool knows = knows_gradients(in);
     for (uint32_t e = 0; e < in->events.n; e++) {
         if (in->events.at[e].kind != MR_RUN) continue;
         const mr_op *op = &in->ops.at[in->events.at[e].id];
         backward |= op->phase == MR_BACKWARD;
-        repeats |= op->again != MR_NONE || op->part || (backward && op->phase == MR_FORWARD);
+        repeats |= runs_again(op, knows) || (backward && op->phase == MR_FORWARD);
         early |= updates && op->phase == MR_BACKWARD;
         updates |= backward && op->phase == MR_UPDATE;
     }
@@ -153,6 +170,11 @@ mr_status autocast_rewrite(mr_ctx *ctx, const mr_trace *in, const char *dtype, b
     MR_TRY(check_precision(ctx, in));
     MR_TRY(check_order(ctx, in));
     MR_TRY(mr_rewrite_before_host(ctx, in, "amp"));
+    if (mr_rewrite_unpacks(in))
+        return mr_fail(ctx, MR_EUNSUPPORTED,
+                       "the backward pass of '%s' copies back from the host what was saved in"
+                       " 32 bits, expected amp before that (amp+offload:save_on_cpu)",
+                       in->name);
     MR_TRY(mr_rewrite_begin(ctx, in, out, &a->r));
     a->unit_of = mr_none_of(ctx, in->ops.n);
     a->low = MR_NEW_N(ctx, bool, in->storages.n);

@@ -30,7 +30,8 @@ static bool has_low(const autocast *a, uint32_t tensor)
 
 static bool makes_low(const autocast *a, const mr_op *forward)
 {
-    return forward->out.n && autocast_is_low(a, forward->out.at[0]);
+    const mr_ids made = forward->out.n ? forward->out : forward->mutates;
+    return made.n && autocast_is_low(a, made.at[0]);
 }
 
 static bool reads_low(const autocast *a, const mr_op *forward)
@@ -95,18 +96,23 @@ static bool same_shape(const mr_tensor *x, const mr_tensor *y)
     return true;
 }
 
-static void cast_back(autocast *a, const autocast_unit *unit, uint32_t s, const mr_op *as)
+/* From here on everybody finds the gradient in the other precision. */
+static void move_gradient(autocast *a, uint32_t t, bool low, const mr_op *as)
 {
-    const uint32_t t = a->last[s];
-    const uint32_t from = autocast_place(a, t);
-    const mr_role role = a->r.in->storages.at[s].role;
-    const uint32_t cast = autocast_new(a, t, !unit->low, role);
+    const uint32_t s = storage_of(a, t), from = autocast_place(a, t);
+    const uint32_t was = a->r.out->tensors.at[from].storage;
+    const uint32_t cast = autocast_new(a, t, low, a->r.in->storages.at[s].role);
     autocast_cast(a, from, cast, as, MR_NONE);
+    a->r.out->storages.at[was].after = false;
+    a->r.out->storages.at[was].role = MR_ROLE_temporary;
     a->r.out->storages.at[a->r.out->tensors.at[cast].storage].after =
         a->r.in->storages.at[s].after;
-    a->r.out->storages.at[s].after = false;
-    a->r.out->storages.at[s].role = MR_ROLE_temporary;
     a->moved[s] = a->r.out->tensors.at[cast].storage;
+}
+
+static void cast_back(autocast *a, const autocast_unit *unit, uint32_t s, const mr_op *as)
+{
+    move_gradient(a, a->last[s], !unit->low, as);
 }
 
 static void end_unit(autocast *a, autocast_unit *unit, const mr_op *as)
@@ -150,14 +156,57 @@ static void note_gradients(autocast *a, uint32_t o, bool low, autocast_unit *uni
     }
 }
 
+/* ---- sums -------------------------------------------------------------------------------- */
+
+static bool is_sum(const mr_op *op)
+{
+    return op->mutates.n || op->of == MR_NONE || !strcmp(op->name, "aten::add");
+}
+
+/* The precision that the op works in, of the tensor whose gradient it reads. */
+static bool gradient_is_low(const autocast *a, uint32_t o)
+{
+    const mr_op *op = &a->r.in->ops.at[o];
+    if (a->unit_of[o] != MR_NONE) return a->units.at[a->unit_of[o]].low;
+    return op->of != MR_NONE && makes_low(a, &a->r.in->ops.at[op->of]);
+}
+
+/* The precision of a tensor by the first op after its gradient's sum that reads that; leaves
+ * have 32 bits. */
+static bool sum_is_low(const autocast *a, uint32_t event)
+{
+    const mr_op *op = &a->r.in->ops.at[a->r.in->events.at[event].id];
+    const uint32_t s = storage_of(a, (op->out.n ? op->out : op->mutates).at[0]);
+    for (uint32_t e = event + 1; e < a->r.in->events.n; e++) {
+        if (a->r.in->events.at[e].kind != MR_RUN) continue;
+        const uint32_t o = a->r.in->events.at[e].id;
+        const mr_op *reader = &a->r.in->ops.at[o];
+        for (uint32_t i = 0; i < reader->in.n && !is_sum(reader); i++)
+            if (storage_of(a, reader->in.at[i]) == s) return gradient_is_low(a, o);
+    }
+    return false;
+}
+
+/* Are gradients of two precisions added, each of all its memory? */
+static bool is_mixed(const autocast *a, const mr_op *op)
+{
+    if (op->in.n != 2 || op->out.n + op->mutates.n != 1) return false;
+    for (uint32_t i = 0; i < 2; i++) {
+        const mr_tensor *t = &a->r.in->tensors.at[op->in.at[i]];
+        if (!is_gradient(a, op->in.at[i]) || t->bytes != a->r.in->storages.at[t->storage].bytes)
+            return false;
+    }
+    return has_low(a, op->in.at[0]) != has_low(a, op->in.at[1]);
+}
+
 /* Autograd adds to a gradient that is nobody else's, as a cast is, where that is. */
-static bool adds_in_place(autocast *a, uint32_t o)
+static bool adds_in_place(autocast *a, uint32_t o, bool fresh)
 {
     const mr_op *was = &a->r.in->ops.at[o];
     if (strcmp(was->name, "aten::add") != 0 || was->in.n != 2 || was->out.n != 1) return false;
     const uint32_t from = storage_of(a, was->in.at[0]), to = storage_of(a, was->out.at[0]);
-    const uint32_t home = a->moved[from];
-    if (home == from || a->r.birth[to] != o || a->reader[from] != o) return false;
+    const uint32_t home = fresh ? autocast_home(a, was->in.at[0]) : a->moved[from];
+    if (home == from || a->r.birth[to] != o || (!fresh && a->reader[from] != o)) return false;
     mr_op *op = &a->r.out->ops.at[o];
     op->name = "aten::add_";
     op->mutates = was->out;
@@ -170,28 +219,50 @@ static bool adds_in_place(autocast *a, uint32_t o)
     return true;
 }
 
+/* The one that has not the precision of the tensor is cast before. */
+static void add_mixed(autocast *a, uint32_t event)
+{
+    const uint32_t o = a->r.in->events.at[event].id;
+    const mr_op *op = &a->r.in->ops.at[o];
+    const uint32_t x = op->in.at[0], y = op->in.at[1];
+    const uint32_t was[] = {a->viewed[x], a->viewed[y]};
+    const bool low = sum_is_low(a, event), fresh = has_low(a, x) != low;
+    if (fresh && op->mutates.n) {
+        move_gradient(a, x, low, op);
+        a->viewed[x] = MR_NONE;
+    }
+    cast_inputs(a, op, low);
+    autocast_run(a, o, NULL);
+    if (!adds_in_place(a, o, fresh) && op->out.n) a->low[storage_of(a, op->out.at[0])] = low;
+    if (!op->mutates.n) a->viewed[x] = was[0];
+    a->viewed[y] = was[1];
+}
+
 static void add_up(autocast *a, uint32_t o)
 {
     const mr_op *op = &a->r.in->ops.at[o];
     autocast_run(a, o, NULL);
-    if (adds_in_place(a, o)) return;
+    if (adds_in_place(a, o, false)) return;
     for (uint32_t i = 0; i < op->out.n; i++)
         if (a->r.birth[storage_of(a, op->out.at[i])] == o && is_gradient(a, op->out.at[i]))
             a->low[storage_of(a, op->out.at[i])] = op->in.n && has_low(a, op->in.at[0]);
 }
+
+/* ---- any op of the backward pass --------------------------------------------------------- */
 
 void autocast_backward(autocast *a, uint32_t event)
 {
     const uint32_t o = a->r.in->events.at[event].id;
     const mr_op *op = &a->r.in->ops.at[o];
     autocast_unit *unit = a->unit_of[o] == MR_NONE ? NULL : &a->units.at[a->unit_of[o]];
-    const bool sum = op->mutates.n || op->of == MR_NONE || !strcmp(op->name, "aten::add");
+    const bool sum = is_sum(op);
     if (!sum) autocast_flush(a);
     const mr_op *forward = op->of == MR_NONE ? NULL : &a->r.in->ops.at[op->of];
-    const bool reads = unit ? unit->low : forward && makes_low(a, forward);
+    const bool reads = gradient_is_low(a, o);
     const bool makes = unit ? unit->low : forward && reads_low(a, forward);
     if (sum) {
-        add_up(a, o);
+        if (is_mixed(a, op)) add_mixed(a, event);
+        else add_up(a, o);
     } else {
         note_gradients(a, o, makes, unit);
         run_between(a, o, reads, unit);

@@ -80,9 +80,16 @@ uint32_t autocast_place(autocast *a, uint32_t tensor)
     if (a->placed[tensor] != MR_NONE && a->r.out->tensors.at[a->placed[tensor]].storage == home)
         return a->placed[tensor];
     const uint32_t n = mr_rewrite_new_tensor(&a->r, tensor, home);
-    const bool low = a->r.out->storages.at[home].bytes < mr_tensor_numbers(t) * 4;
-    a->r.out->tensors.at[n].name = "";
-    if (autocast_is_full(a, tensor)) a->r.out->tensors.at[n].dtype = low ? a->dtype : "float32";
+    const uint64_t had = a->r.in->storages.at[t->storage].bytes;
+    const uint64_t bytes = a->r.out->storages.at[home].bytes;
+    const bool low = bytes < mr_tensor_numbers(t) * 4;
+    mr_tensor *placed = &a->r.out->tensors.at[n];
+    placed->name = "";
+    if (autocast_is_full(a, tensor)) placed->dtype = low ? a->dtype : "float32";
+    if (bytes == had || bytes == had / 2) { /* all of its memory is there, and nothing else */
+        placed->offset = bytes == had ? t->offset : t->offset / 2;
+        placed->bytes = bytes == had ? t->bytes : t->bytes / 2;
+    }
     return a->placed[tensor] = n;
 }
 
