@@ -14,7 +14,7 @@ typedef struct looker {
     uint32_t *last_saver; /* by region: op */
     bool *summed;         /* by op: the last ops of its gradient are sums by the engine */
     uint32_t open;        /* region of the last gradient, as long as only the engine goes on */
-    uint32_t *seen;       /* by storage: the region that noted it last */
+    uint32_t *seen;       /* by tensor: the region that noted it last */
     uint32_t *last_read;  /* by storage: event */
     uint32_t *dropped;    /* by tensor: event of its drop, MR_NONE */
     looked *l;
@@ -102,8 +102,8 @@ static void look_at_inputs(looker *k, uint32_t region, const mr_op *op)
 {
     for (uint32_t i = 0; i < op->in.n; i++) {
         const uint32_t s = storage_of(k, op->in.at[i]);
-        if (k->l->born_in[s] == region || k->seen[s] == region) continue;
-        k->seen[s] = region;
+        if (k->l->born_in[s] == region || k->seen[op->in.at[i]] == region) continue;
+        k->seen[op->in.at[i]] = region;
         const mr_role role = (mr_role)k->in->storages.at[s].role;
         k->asked[region] |= role != MR_ROLE_input && role != MR_ROLE_parameter
                             && role != MR_ROLE_buffer;
@@ -116,6 +116,7 @@ static void look_at_inputs(looker *k, uint32_t region, const mr_op *op)
         if (s->before && s->role == MR_ROLE_buffer) continue; /* a statistic is updated twice */
         REFUSE(k, region, "its op %s changes a tensor that it has not made", op->name);
     }
+    for (uint32_t i = 0; i < op->out.n; i++) k->seen[op->out.at[i]] = region; /* its own view */
 }
 
 /* Who uses what a region has made, other than the region's own gradients? */
@@ -300,7 +301,7 @@ static void begin(looker *k, const regions *list)
     l->kept = MR_NEW_N(ctx, bool, k->in->storages.n);
     l->only_once = MR_NEW_N(ctx, bool, k->in->ops.n);
     l->held_until = mr_none_of(ctx, k->in->tensors.n);
-    k->seen = mr_none_of(ctx, k->in->storages.n);
+    k->seen = mr_none_of(ctx, k->in->tensors.n);
     k->last_read = MR_NEW_N(ctx, uint32_t, k->in->storages.n);
     k->dropped = mr_none_of(ctx, k->in->tensors.n);
 }

@@ -11,7 +11,7 @@ typedef struct looked_region {
     uint32_t trigger;   /* event, in the backward pass, before which it runs again */
     uint32_t last;      /* event: the last gradient inside */
     uint32_t holder;    /* op of the region whose gradient that is */
-    numbers inputs;     /* one tensor of each storage that it reads and others made */
+    numbers inputs;     /* tensors that it reads and others made */
     numbers gradients;  /* tensors from outside that its gradients read */
     numbers late_drops; /* tensors inside whose drop is recorded after its end */
 } looked_region;

@@ -2,7 +2,8 @@
  * often as it is saved, views without the rest of their memory; and back when the gradient
  * asks:
  *
- *     forward     pack(x) a pack(y)        what is only read before the op, results after it
+ *     forward     pack(x) a pack(y)        what is only read before the op, after it results
+ *                                          and what it writes in place
  *     backward    unpack(x) unpack(y) a'   as long as the node's own function runs
  *
  * Autograd saves nothing then.  Sums that the engine adds to a function, since its gradient is
@@ -31,6 +32,8 @@ typedef struct writer {
     uint32_t *ends;    /* by op: event at which the function of its gradient ends, MR_NONE */
     uint32_t *dropped; /* by storage: event of its last drop, MR_NONE */
     uint32_t *now;     /* by tensor: what is read in its place, MR_NONE */
+    MR_VEC(uint32_t) late; /* ops that save what a region of a checkpoint reads first */
+    bool *is_late;         /* by storage: saved by one of them when it is dropped already */
     MR_VEC(bool) over; /* by storage of the output behind those of the input: it has ended */
 } writer;
 
@@ -68,21 +71,78 @@ static bool is_packed(const writer *w, const mr_op *op, uint32_t i)
            && host_copy_bytes(tensor_at(w, op->saved.at[i].tensor)) >= w->choice->least;
 }
 
+static void look_for_late(writer *w)
+{
+    const mr_trace *in = w->r.in;
+    for (uint32_t e = 0; e < in->events.n; e++) {
+        if (in->events.at[e].kind != MR_RUN) continue;
+        const mr_op *op = &in->ops.at[in->events.at[e].id];
+        bool late = false;
+        for (uint32_t i = 0; i < op->saved.n; i++) {
+            const uint32_t s = tensor_at(w, op->saved.at[i].tensor)->storage;
+            if (!is_packed(w, op, i) || w->dropped[s] >= e) continue;
+            w->is_late[s] = late = true;
+        }
+        if (late) MR_PUSH(w->r.ctx, &w->late, in->events.at[e].id);
+    }
+}
+
 /* ---- forward ----------------------------------------------------------------------------- */
+
+/* Is entry i what the op has made of it, so that it is there after the op only? */
+static bool is_result(const writer *w, const mr_op *op, uint32_t i)
+{
+    if (op->saved.at[i].as != MR_SAVED_INPUT) return true;
+    for (uint32_t k = 0; k < op->mutates.n; k++)
+        if (tensor_at(w, op->mutates.at[k])->storage
+            == tensor_at(w, op->saved.at[i].tensor)->storage)
+            return true;
+    return false;
+}
+
+static void pack_one(writer *w, uint32_t o, uint32_t i)
+{
+    mr_op as = w->r.in->ops.at[o];
+    as.of = MR_NONE;
+    entry *x = &w->entries.at[w->first[o] + i];
+    const uint32_t s = tensor_at(w, x->tensor)->storage;
+    if (x->host != MR_NONE) return;
+    x->host = host_copy_new(&w->r, x->tensor, w->device);
+    host_copy_out(&w->r, x->tensor, x->host, as.stream, &as);
+    x->next = w->on[s];
+    w->on[s] = w->first[o] + i;
+}
 
 static void pack(writer *w, uint32_t o, bool results)
 {
     const mr_op *op = &w->r.in->ops.at[o];
-    mr_op as = *op;
-    as.of = MR_NONE;
+    for (uint32_t i = 0; i < op->saved.n; i++)
+        if (is_packed(w, op, i) && results == is_result(w, op, i)) pack_one(w, o, i);
+}
+
+static void enter(writer *w, uint32_t o)
+{
+    const mr_op *op = &w->r.in->ops.at[o];
+    if (w->first[o] != MR_NONE) return;
+    w->first[o] = w->entries.n;
     for (uint32_t i = 0; i < op->saved.n; i++) {
-        entry *x = &w->entries.at[w->first[o] + i];
-        const uint32_t s = tensor_at(w, x->tensor)->storage;
-        if (!is_packed(w, op, i) || results != (op->saved.at[i].as != MR_SAVED_INPUT)) continue;
-        x->host = host_copy_new(&w->r, x->tensor, w->device);
-        host_copy_out(&w->r, x->tensor, x->host, op->stream, &as);
-        x->next = w->on[s];
-        w->on[s] = w->first[o] + i;
+        const entry fresh = {op->saved.at[i].tensor, MR_NONE, MR_NONE, MR_NONE};
+        MR_PUSH(w->r.ctx, &w->entries, fresh);
+    }
+}
+
+/* A region of a checkpoint packs what it reads when it begins, though the op that is said to
+ * save that comes later. */
+static void pack_early(writer *w, uint32_t storage)
+{
+    for (uint32_t l = 0; l < w->late.n; l++) {
+        const uint32_t o = w->late.at[l];
+        const mr_op *op = &w->r.in->ops.at[o];
+        for (uint32_t i = 0; i < op->saved.n; i++) {
+            if (tensor_at(w, op->saved.at[i].tensor)->storage != storage) continue;
+            enter(w, o);
+            if (is_packed(w, op, i)) pack_one(w, o, i);
+        }
     }
 }
 
@@ -99,12 +159,7 @@ static void save_the_rest(writer *w, uint32_t o)
 
 static void run_forward(writer *w, uint32_t o)
 {
-    const mr_op *op = &w->r.in->ops.at[o];
-    w->first[o] = w->entries.n;
-    for (uint32_t i = 0; i < op->saved.n; i++) {
-        const entry fresh = {op->saved.at[i].tensor, MR_NONE, MR_NONE, MR_NONE};
-        MR_PUSH(w->r.ctx, &w->entries, fresh);
-    }
+    enter(w, o);
     pack(w, o, false);
     save_the_rest(w, o);
     mr_rewrite_run(&w->r, NULL, o);
@@ -176,6 +231,21 @@ static void see_as_saved(writer *w, uint32_t of, uint32_t tensor)
     }
 }
 
+/* The entry to read a tensor from: its own, or else one of a larger view; MR_NONE. */
+static uint32_t entry_for(const writer *w, uint32_t tensor)
+{
+    uint32_t found = MR_NONE;
+    for (uint32_t i = w->on[tensor_at(w, tensor)->storage]; i != MR_NONE;
+         i = w->entries.at[i].next) {
+        const entry *x = &w->entries.at[i];
+        if (x->back != MR_NONE && is_over(w, x->back)) continue;
+        if (x->tensor == tensor) return i;
+        if (found == MR_NONE && covers(tensor_at(w, x->tensor), tensor_at(w, tensor)))
+            found = i;
+    }
+    return found;
+}
+
 /* What runs again reads what a region of a checkpoint has saved for it.  Only where the program
  * does not hold it any more. */
 static void unpack_for_others(writer *w, uint32_t e, uint32_t tensor, const mr_op *op)
@@ -187,14 +257,11 @@ static void unpack_for_others(writer *w, uint32_t e, uint32_t tensor, const mr_o
     if (held || place(w, tensor) != tensor) return;
     mr_op as = *op;
     as.of = MR_NONE;
-    for (uint32_t i = w->on[s]; i != MR_NONE; i = w->entries.at[i].next) {
-        const entry *x = &w->entries.at[i];
-        if (x->back != MR_NONE && is_over(w, x->back)) continue;
-        if (!covers(tensor_at(w, x->tensor), tensor_at(w, tensor))) continue;
-        unpack(w, i, &as);
-        if (x->tensor != tensor) view(w, tensor, x->tensor, w->entries.at[i].back);
-        return;
-    }
+    const uint32_t i = entry_for(w, tensor);
+    if (i == MR_NONE) return;
+    unpack(w, i, &as);
+    if (w->entries.at[i].tensor != tensor)
+        view(w, tensor, w->entries.at[i].tensor, w->entries.at[i].back);
 }
 
 static mr_ids places(writer *w, mr_ids ids)
@@ -262,6 +329,16 @@ static void run_backward(writer *w, uint32_t e, uint32_t o)
         for (uint32_t i = n; i-- > 0;) end(w, w->first[of] + i);
 }
 
+static void keep(writer *w, uint32_t e)
+{
+    const mr_event event = w->r.in->events.at[e];
+    if (event.kind == MR_DROP) {
+        const uint32_t s = tensor_at(w, event.id)->storage;
+        if (w->is_late[s] && w->dropped[s] == e) pack_early(w, s);
+    }
+    mr_rewrite_keep(&w->r, NULL, e);
+}
+
 /* ---- the whole --------------------------------------------------------------------------- */
 
 mr_status pack_rewrite(mr_ctx *ctx, const mr_trace *in, const pack_choice *choice,
@@ -276,13 +353,15 @@ mr_status pack_rewrite(mr_ctx *ctx, const mr_trace *in, const pack_choice *choic
     w->on = mr_none_of(ctx, in->storages.n);
     w->dropped = mr_none_of(ctx, in->storages.n);
     w->now = mr_none_of(ctx, in->tensors.n);
+    w->is_late = MR_NEW_N(ctx, bool, in->storages.n);
     look_ahead(w);
+    look_for_late(w);
     for (uint32_t e = 0; e < in->events.n; e++) {
         const mr_event event = in->events.at[e];
         const mr_phase phase = event.kind == MR_RUN ? in->ops.at[event.id].phase : MR_OTHER;
         if (phase == MR_FORWARD) run_forward(w, event.id);
         else if (phase == MR_BACKWARD) run_backward(w, e, event.id);
-        else mr_rewrite_keep(&w->r, NULL, e);
+        else keep(w, e);
     }
     host_copy_remark(&w->r, w->device);
     return MR_OK;

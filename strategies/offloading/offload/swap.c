@@ -131,6 +131,14 @@ static void come_back(writer *w, uint32_t i, const mr_op *before)
     w->where.storage[s] = w->r.out->tensors.at[t].storage;
 }
 
+/* What a node holds and no op reads ends only when its copy has come. */
+static void wait_unread(writer *w, uint32_t i, mr_phase phase)
+{
+    const uint32_t home = w->r.in->storages.at[w->items.all.at[i].storage].stream;
+    wait_op(w, "cuda::stream_wait_event", mr_ids_of(w->r.ctx, 1, &w->new_home[i]), (mr_ids){0},
+            home, phase);
+}
+
 /* ---- the events of the step -------------------------------------------------------------- */
 
 /* Autograd keeps what stays. */
@@ -153,8 +161,10 @@ static void write_run(writer *w, uint32_t e)
     save_what_stays(w, o);
     mr_rewrite_run(&w->r, &w->where, o);
     for (uint32_t i = w->goes.first[e]; i != MR_NONE; i = w->goes.next[i]) go(w, i, op);
-    for (uint32_t i = w->ends.first[e]; i != MR_NONE; i = w->ends.next[i])
+    for (uint32_t i = w->ends.first[e]; i != MR_NONE; i = w->ends.next[i]) {
+        if (!w->items.all.at[i].read) wait_unread(w, i, op->phase);
         mr_rewrite_drop(&w->r, NULL, w->new_home[i]);
+    }
 }
 
 /* What goes is held until it is gone, whatever the program drops. */

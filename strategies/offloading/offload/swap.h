@@ -23,6 +23,7 @@ typedef struct swap_item {
     uint32_t back; /* before this one it begins to come back */
     uint32_t use;  /* event of the op of the backward pass that needs it first */
     uint32_t end;  /* and last */
+    bool read;     /* by an op of the backward pass, not only held by a node */
     bool goes;
 } swap_item;
 

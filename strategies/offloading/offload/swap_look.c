@@ -10,6 +10,7 @@ typedef struct life {
     uint32_t dropped;        /* event of the last drop, MR_NONE */
     bool saved;              /* by an op of the forward pass */
     bool feeds_conv;         /* as input of a convolution */
+    bool read;               /* as in swap_item */
     bool returns;            /* the forward pass needs it again after the backward pass */
 } life;
 
@@ -34,6 +35,7 @@ static void touch(const looker *l, mr_ids ids, uint32_t e, bool backward)
         }
         if (x->use == MR_NONE) x->use = e;
         x->end = e;
+        x->read = true;
     }
 }
 
@@ -107,7 +109,8 @@ void swap_look(mr_ctx *ctx, const mr_trace *in, const swap_choice *choice, swap_
     for (uint32_t s = 0; s < in->storages.n; s++) {
         if (!may_go(&l, s, choice)) continue;
         const life *x = &l.lives[s];
-        const swap_item item = {s, x->last, MR_NONE, MR_NONE, x->use, x->end, false};
+        const swap_item item = {.storage = s, .last = x->last, .wait = MR_NONE, .back = MR_NONE,
+                                .use = x->use, .end = x->end, .read = x->read};
         MR_PUSH(ctx, &out->all, item);
     }
     if (out->all.n) qsort(out->all.at, out->all.n, sizeof *out->all.at, by_last);
