@@ -118,8 +118,48 @@ TEST(copies_are_overwritten_too)
                    "accumulate:2+inplace:add=True,dropout=True");
 }
 
+/* Autocast on steps that work in place or take parts of gradients. */
+TEST(autocast_follows_what_works_in_place)
+{
+    gives_a_result("models/twins/vit-b16-inplace.csv.gz", "amp");
+    gives_a_result("models/twins/vit-b16-inplace.csv.gz", "ddp+amp:bfloat16");
+    gives_a_result("models/vit-b16-b64-i224.csv.gz", "inplace:add=True+amp");
+}
+
+/* Hooks see what is saved as it is then: after an op that works in place, before the program
+ * drops it, each view by itself.  A copy back that nobody reads is waited for. */
+TEST(saved_tensors_go_to_the_host_as_they_are_saved)
+{
+    gives_a_result("models/twins/vgg16-elu-inplace.csv.gz", "offload:save_on_cpu");
+    gives_a_result(RESNET, "inplace+offload:save_on_cpu");
+    gives_a_result("models/twins/vgg16-checkpoint-reentrant.csv.gz",
+                   "checkpoint:by=sqrt+offload:save_on_cpu");
+    gives_a_result("models/gpt2-small-b8-s1024.csv.gz",
+                   "chunk:attention=4+offload:save_on_cpu");
+    gives_a_result("models/lstm-650-b20-s35.csv.gz", "offload");
+    gives_a_result("models/lstm-650-b20-s35.csv.gz", "offload:interval");
+}
+
+/* A gradient that is changed itself, a chunk's sum in place, a norm in place that runs once. */
+TEST(what_works_in_place_is_changed_once)
+{
+    gives_a_result("models/twins/vgg16-elu.csv.gz", "inplace:elementwise=True");
+    gives_a_result("models/gpt2-small-b8-s1024.csv.gz",
+                   "inplace:elementwise=True+inplace:add=True,dropout=True");
+    gives_a_result("models/bert-base-mlm-b32-s128.csv.gz",
+                   "inplace:add=True,dropout=True+chunk:attention=4");
+    gives_a_result(RESNET, "inplace:abn=relu+knapsack");
+}
+
 TEST(orders_that_cannot_work_are_refused)
 {
+    refuses("models/vgg16-b64-i224.csv.gz", "fuse+nograd", "(nograd+fuse)");
+    refuses("models/twins/bert-base-inplace.csv.gz", "dtr+nograd", "(nograd+dtr)");
+    refuses(RESNET, "offload:conv+inplace:abn=relu", "expected inplace:abn before that");
+    refuses("models/twins/vit-b16-checkpoint-attention.csv.gz", "amp", "expected amp before");
+    refuses("models/twins/gpt2-small-chunk-attention-4.csv.gz", "amp", "expected amp before");
+    refuses("models/twins/gpt2-small-release.csv.gz", "amp", "expected amp before");
+    refuses("models/twins/bert-base-save-on-cpu.csv.gz", "amp", "(amp+offload:save_on_cpu)");
     refuses(RESNET, "ddp:zero=1+accumulate:2", "as in accumulate+ddp");
     refuses(RESNET, "ddp:zero=2+accumulate:2", "as in accumulate+ddp");
     refuses("models/twins/llama-7b-release-checkpoint.csv.gz", "revolve",

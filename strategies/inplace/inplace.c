@@ -139,12 +139,14 @@ static void change_gradient(writer *w, uint32_t o)
     op.part = op.origin = 0;
     for (uint32_t i = 0; i < op.in.n; i++) {
         const uint32_t t = read_instead(w, forward, op.in.at[i]);
-        if (w->noise[op.in.at[i]] == t) op.name = "aten::mul"; /* by the factors */
+        if (w->noise[op.in.at[i]] == t) /* by the factors */
+            op.name = op.mutates.n ? "aten::mul_" : "aten::mul";
         op.in.at[i] = t;
     }
     op.of = w->changed[op.of];
     const uint32_t n = mr_rewrite_new_op(&w->r, &op);
-    const mr_stand_in stand = {n, mr_ids_of(w->r.ctx, 1, &o), op.out, op.out};
+    const mr_ids made = op.out.n ? op.out : op.mutates;
+    const mr_stand_in stand = {n, mr_ids_of(w->r.ctx, 1, &o), made, made};
     MR_PUSH(w->r.ctx, &w->r.out->stand_ins, stand);
 }
 
@@ -176,6 +178,7 @@ static bool is_wanted(const writer *w, const inplace_kind *kind, const mr_op *op
     const bool forward = op->phase == MR_FORWARD || op->again != MR_NONE;
     const bool any = w->settings->elementwise && op->phase == MR_BACKWARD;
     if (!kind || !(forward || any) || !op->out.n || op->mutates.n || !op->in.n) return false;
+    if (op->of != MR_NONE && w->changed[op->of] != MR_NONE) return false; /* reads otherwise */
     if (*w->settings->module && !mr_path_match(w->settings->module, op->module)) return false;
     if (kind->sort == INPLACE_DROPOUT) return w->settings->dropout;
     if (kind->sort == INPLACE_ELEMENTWISE) return op->out.n == 1 && w->settings->elementwise;
@@ -272,6 +275,7 @@ static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_tra
 {
     writer *w = MR_NEW(ctx, writer);
     w->settings = of;
+    if (w->settings->abn) MR_TRY(mr_rewrite_before_host(ctx, in, "inplace:abn"));
     MR_TRY(mr_rewrite_begin(ctx, in, out, &w->r));
     inplace_look(ctx, in, &w->facts);
     w->home = MR_NEW_N(ctx, uint32_t, in->storages.n);

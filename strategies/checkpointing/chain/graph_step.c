@@ -111,8 +111,8 @@ static void link_result(builder *b, uint32_t from, uint32_t to, uint32_t event)
 {
     graph_step *step = b->step;
     if (from == to || b->node[from] == MR_NONE || b->node[to] == MR_NONE) return;
-    /* What was read before it was changed cannot be read like that again. */
-    if (step->lives.at[from].changed > event) step->ops[b->node[to]].must_save = true;
+    /* What was read before it was changed, or as it was, cannot be read like that again. */
+    if (step->lives.at[from].changed >= event) step->ops[b->node[to]].must_save = true;
     else if (b->node[from] < b->node[to])
         MR_PUSH(b->ctx, &b->edges, (graph_edge){b->node[from], b->node[to]});
 }

@@ -9,6 +9,12 @@ static const char views[] = "view _unsafe_view reshape _reshape_alias expand tra
 static const char copies[] = "clone contiguous _to_copy";
 static const char activations[] = "gelu silu relu gelu_ silu_ relu_ tanh elu leaky_relu";
 
+static void note_maker(slices *s, mr_ids made, uint32_t o)
+{
+    for (uint32_t k = 0; k < made.n; k++)
+        if (s->maker[made.at[k]] == MR_NONE) s->maker[made.at[k]] = o;
+}
+
 void slices_begin(slices *s)
 {
     const mr_trace *in = s->in;
@@ -25,9 +31,8 @@ void slices_begin(slices *s)
         if (event.kind == MR_DROP) s->dropped[event.id] = e;
         if (event.kind != MR_RUN) continue;
         s->when[event.id] = e;
-        const mr_ids out = in->ops.at[event.id].out;
-        for (uint32_t k = 0; k < out.n; k++)
-            if (s->maker[out.at[k]] == MR_NONE) s->maker[out.at[k]] = event.id;
+        note_maker(s, in->ops.at[event.id].out, event.id);
+        note_maker(s, in->ops.at[event.id].mutates, event.id);
     }
 }
 

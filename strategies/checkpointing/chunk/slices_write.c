@@ -100,6 +100,15 @@ static bool is_result(const slice_writer *w, uint32_t tensor)
     return tensor_at(w, r->result)->storage == storage;
 }
 
+static void drop_those(slice_writer *w, mr_ids made, uint32_t end)
+{
+    for (uint32_t k = 0; k < made.n; k++) {
+        const uint32_t e_drop = w->s->dropped[made.at[k]];
+        if (e_drop != MR_NONE && e_drop >= end && !is_result(w, made.at[k]))
+            drop(w, made.at[k]);
+    }
+}
+
 /* What the program drops later, though it is the slice's: with its function. */
 static void drop_late(slice_writer *w, uint32_t begin, uint32_t end)
 {
@@ -107,12 +116,8 @@ static void drop_late(slice_writer *w, uint32_t begin, uint32_t end)
         if (w->s->in->events.at[e].kind != MR_RUN) continue;
         const uint32_t o = w->s->in->events.at[e].id;
         if (w->s->owner[o] != w->region) continue;
-        const mr_ids out = w->s->in->ops.at[o].out;
-        for (uint32_t k = 0; k < out.n; k++) {
-            const uint32_t e_drop = w->s->dropped[out.at[k]];
-            if (e_drop != MR_NONE && e_drop >= end && !is_result(w, out.at[k]))
-                drop(w, out.at[k]);
-        }
+        drop_those(w, w->s->in->ops.at[o].out, end);
+        drop_those(w, w->s->in->ops.at[o].mutates, end);
     }
 }
 
