@@ -31,6 +31,33 @@ from models import WORKLOADS, Options  # noqa: E402
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
+class LoopAdamW(torch.optim.Optimizer):
+    """AdamW with one temporary for each parameter, where PyTorch's own loop has two: the square root
+    becomes the divisor in place.  So did the Trainer of transformers by default until 2022."""
+
+    def __init__(self, parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
+        super().__init__(parameters, dict(lr=lr, betas=betas, eps=eps))
+
+    @torch.no_grad()
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    self.update(p, self.state[p], *group["betas"], group["lr"], group["eps"])
+
+    @staticmethod
+    def update(p, state, beta1, beta2, lr, eps):
+        if not state:
+            state.update(step=0, exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
+        state["step"] += 1
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean.mul_(beta1).add_(p.grad, alpha=1 - beta1)
+        square.mul_(beta2).addcmul_(p.grad, p.grad, value=1 - beta2)
+        divisor = square.sqrt().add_(eps)
+        correction = (1 - beta2 ** state["step"]) ** 0.5 / (1 - beta1 ** state["step"])
+        p.addcdiv_(mean, divisor, value=-lr * correction)
+
+
 def optimizers():
     """Names that --optimizer knows.  What PyTorch takes on a GPU by itself, foreach, is asked for:
     it does not take it for fake tensors."""
@@ -38,6 +65,7 @@ def optimizers():
     return {
         "adamw": lambda p: optim.AdamW(p, foreach=True),
         "adamw-loop": lambda p: optim.AdamW(p, foreach=False),
+        "adamw-loop-2022": LoopAdamW,
         "adamw-fused": lambda p: optim.AdamW(p, fused=True),
         "adam": lambda p: optim.Adam(p, foreach=True),
         "sgd": lambda p: optim.SGD(p, lr=0.1, foreach=True),
