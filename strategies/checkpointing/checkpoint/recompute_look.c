@@ -14,7 +14,7 @@ typedef struct looker {
     uint32_t *last_saver; /* by region: op */
     bool *summed;         /* by op: the last ops of its gradient are sums by the engine */
     uint32_t open;        /* region of the last gradient, as long as only the engine goes on */
-    uint32_t *seen;       /* by tensor: the region that noted it last */
+    uint32_t *seen;       /* by tensor: the region that read it or made it as a view last */
     uint32_t *last_read;  /* by storage: event */
     uint32_t *dropped;    /* by tensor: event of its drop, MR_NONE */
     looked *l;
@@ -98,6 +98,7 @@ static void look_inside(looker *k, uint32_t region)
 
 /* ---- what goes in and out ---------------------------------------------------------------- */
 
+/* Each tensor by itself, as a region's arguments are saved; not views that it makes of them. */
 static void look_at_inputs(looker *k, uint32_t region, const mr_op *op)
 {
     for (uint32_t i = 0; i < op->in.n; i++) {
@@ -110,6 +111,7 @@ static void look_at_inputs(looker *k, uint32_t region, const mr_op *op)
         if (!k->in->storages.at[s].before)
             MR_PUSH(k->r->ctx, &k->l->look[region].inputs, op->in.at[i]);
     }
+    for (uint32_t i = 0; i < op->out.n; i++) k->seen[op->out.at[i]] = region;
     for (uint32_t i = 0; i < op->mutates.n; i++) {
         const mr_storage *s = &k->in->storages.at[storage_of(k, op->mutates.at[i])];
         if (k->l->born_in[storage_of(k, op->mutates.at[i])] == region) continue;

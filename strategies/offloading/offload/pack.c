@@ -20,6 +20,7 @@ typedef struct entry { /* a tensor that an op saves */
     uint32_t host;     /* of the output; MR_NONE: not copied (yet) */
     uint32_t back;     /* of the output, MR_NONE as long as nobody has asked */
     uint32_t next;     /* one that shares its memory, MR_NONE */
+    bool lent;         /* to a region that runs again: what is back ends with its readers */
 } entry;
 
 typedef struct writer {
@@ -51,6 +52,13 @@ static bool is_sum_of_engine(const mr_op *op, bool follows_sum)
            && (!strcmp(op->name, "aten::view") || !strcmp(op->name, "aten::_to_copy"));
 }
 
+/* The op whose gradient the function computes; of an op that ran again for that, the first. */
+static uint32_t function_of(const writer *w, const mr_op *op)
+{
+    const uint32_t again = op->of == MR_NONE ? MR_NONE : w->r.in->ops.at[op->of].again;
+    return again == MR_NONE ? op->of : again;
+}
+
 static void look_ahead(writer *w)
 {
     const mr_trace *in = w->r.in;
@@ -60,8 +68,9 @@ static void look_ahead(writer *w)
         if (event.kind == MR_DROP) w->dropped[tensor_at(w, event.id)->storage] = e;
         if (event.kind != MR_RUN || in->ops.at[event.id].of == MR_NONE) continue;
         const mr_op *op = &in->ops.at[event.id];
-        summed[op->of] = is_sum_of_engine(op, summed[op->of]);
-        if (!summed[op->of] || w->ends[op->of] == MR_NONE) w->ends[op->of] = e;
+        const uint32_t of = function_of(w, op);
+        summed[of] = is_sum_of_engine(op, summed[of]);
+        if (!summed[of] || w->ends[of] == MR_NONE) w->ends[of] = e;
     }
 }
 
@@ -126,7 +135,7 @@ static void enter(writer *w, uint32_t o)
     if (w->first[o] != MR_NONE) return;
     w->first[o] = w->entries.n;
     for (uint32_t i = 0; i < op->saved.n; i++) {
-        const entry fresh = {op->saved.at[i].tensor, MR_NONE, MR_NONE, MR_NONE};
+        const entry fresh = {op->saved.at[i].tensor, MR_NONE, MR_NONE, MR_NONE, false};
         MR_PUSH(w->r.ctx, &w->entries, fresh);
     }
 }
@@ -260,6 +269,7 @@ static void unpack_for_others(writer *w, uint32_t e, uint32_t tensor, const mr_o
     const uint32_t i = entry_for(w, tensor);
     if (i == MR_NONE) return;
     unpack(w, i, &as);
+    w->entries.at[i].lent = true;
     if (w->entries.at[i].tensor != tensor)
         view(w, tensor, w->entries.at[i].tensor, w->entries.at[i].back);
 }
@@ -271,19 +281,23 @@ static mr_ids places(writer *w, mr_ids ids)
     return out;
 }
 
+/* Where result k is: with the input whose memory it shares, which it may even be. */
+static uint32_t place_of_result(writer *w, const mr_op *op, uint32_t k)
+{
+    const uint32_t result = op->out.at[k], s = tensor_at(w, result)->storage;
+    for (uint32_t i = 0; i < op->in.n; i++) {
+        const uint32_t t = op->in.at[i], now = place(w, t);
+        if (now == t || tensor_at(w, t)->storage != s) continue;
+        return t == result ? now : view(w, result, t, now);
+    }
+    w->now[result] = MR_NONE;
+    return result;
+}
+
 static mr_ids places_of_results(writer *w, const mr_op *op)
 {
     mr_ids out = mr_ids_of(w->r.ctx, op->out.n, op->out.at);
-    for (uint32_t k = 0; k < out.n; k++) {
-        const uint32_t s = tensor_at(w, out.at[k])->storage;
-        w->now[out.at[k]] = MR_NONE;
-        for (uint32_t i = 0; i < op->in.n; i++) {
-            const uint32_t t = op->in.at[i], now = place(w, t);
-            if (now == t || tensor_at(w, t)->storage != s) continue;
-            out.at[k] = view(w, out.at[k], t, now);
-            break;
-        }
-    }
+    for (uint32_t k = 0; k < out.n; k++) out.at[k] = place_of_result(w, op, k);
     return out;
 }
 
@@ -294,10 +308,17 @@ static void end(writer *w, uint32_t index)
     const entry *x = &w->entries.at[index];
     if (x->host == MR_NONE || x->back == MR_NONE) return;
     const uint32_t s = storage_of_new(w, x->back);
-    mr_rewrite_drop(&w->r, NULL, x->back);
+    if (!x->lent) mr_rewrite_drop(&w->r, NULL, x->back);
     mr_rewrite_drop(&w->r, NULL, x->host);
     while (w->over.n <= s) MR_PUSH(w->r.ctx, &w->over, false);
     w->over.at[s] = true;
+}
+
+/* After the last event of a function. */
+static void end_all(writer *w, uint32_t e, uint32_t of)
+{
+    if (of == MR_NONE || w->first[of] == MR_NONE || w->ends[of] != e) return;
+    for (uint32_t i = w->r.in->ops.at[of].saved.n; i-- > 0;) end(w, w->first[of] + i);
 }
 
 static void run_backward(writer *w, uint32_t e, uint32_t o)
@@ -325,8 +346,7 @@ static void run_backward(writer *w, uint32_t e, uint32_t o)
             written->saved.at[i].tensor = place(w, op->saved.at[i].tensor);
     }
     mr_rewrite_run(&w->r, NULL, o);
-    if (n && w->ends[of] == e)
-        for (uint32_t i = n; i-- > 0;) end(w, w->first[of] + i);
+    end_all(w, e, function_of(w, op));
 }
 
 static void keep(writer *w, uint32_t e)
