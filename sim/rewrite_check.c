@@ -296,14 +296,14 @@ static mr_status reads(referee *r, uint32_t o, uint32_t f, uint32_t i)
     return MR_OK;
 }
 
-/* Which result of the counterpart result k is: the one at its place, or, where an op has come
- * to work in place, the tensor of the same number. */
+/* Which result of the counterpart result k is: the one at its place; where an op has come to
+ * work in place, the tensor of the same number; where it no longer does, the one of as many. */
 static uint32_t same_result(const mr_op *op, const mr_op *old, uint32_t k)
 {
     if (op->out.n == old->out.n && op->mutates.n == old->mutates.n) return k;
     for (uint32_t j = 0; j < results(old); j++)
         if (result(old, j) == result(op, k)) return j;
-    return MR_NONE;
+    return results(op) == results(old) && !op->mutates.n ? k : MR_NONE;
 }
 
 static void write_results(referee *r, uint32_t o, uint32_t f)

@@ -242,6 +242,37 @@ TEST(groups_of_modules_run_again_as_one)
     mr_ctx_clear(&ctx);
 }
 
+/* Sums by the engine in a place of their own; in place there are none without a region. */
+static uint32_t sums_apart(const char *file, const char *spec)
+{
+    mr_ctx ctx = {0};
+    mr_trace in;
+    mr_answer *answer = MR_NEW(&ctx, mr_answer);
+    uint32_t n = 0;
+    if (evaluated(&ctx, file, spec, &in, answer)) TEST_FAIL("%s: %s", spec, ctx.failure.text);
+    for (uint32_t o = 0; o < answer->trace.ops.n; o++) {
+        const mr_op *op = &answer->trace.ops.at[o];
+        n += op->phase == MR_BACKWARD && op->of == MR_NONE && op->again == MR_NONE
+             && !strcmp(op->name, "aten::add");
+    }
+    mr_ctx_clear(&ctx);
+    return n;
+}
+
+/* A block that ends with the sum of a residual connection hands its gradient on to that sum,
+ * which a reentrant checkpoint's caller holds.  So it was recorded of a ViT with two blocks. */
+TEST(gradients_of_reentrant_regions_are_not_added_to_in_place)
+{
+    static const char vit[] = "models/vit-b16-b64-i224.csv.gz",
+                      gpt[] = "models/gpt2-small-b8-s1024.csv.gz";
+    const uint32_t plain = sums_apart(vit, "checkpoint");
+    CHECK_EQ(sums_apart(vit, "checkpoint:reentrant=True"), plain + 12);
+    CHECK_EQ(sums_apart(gpt, "checkpoint:module=blocks.*.attention,reentrant=True"),
+             sums_apart(gpt, "checkpoint:module=blocks.*.attention"));
+    CHECK(predicted_peak(vit, "checkpoint:reentrant=True")
+          >= predicted_peak(vit, "checkpoint"));
+}
+
 TEST(a_trace_without_dataflow_says_how_to_record_more)
 {
     mr_ctx ctx = {0};

@@ -10,7 +10,8 @@
  * whose gradient it serves.
  *
  * use_reentrant=True.  The region is one op to autograd: it runs again before the first
- * gradient inside, all of it, and its outputs and their gradients are held until the last.
+ * gradient inside, all of it, and its outputs and their gradients are held until the last; so
+ * the engine cannot add to one of these in place.
  *
  * Of ops that are kept, as a selective checkpoint's policy says, the second run takes the
  * result from the first.  Random ops draw what they drew, since the state of the generator is
@@ -22,9 +23,15 @@
 
 #include <string.h>
 
+typedef struct held { /* a gradient, as long as autograd is inside the region that got it */
+    uint32_t region, tensor;
+} held;
+
 typedef struct writer {
     mr_rewrite r;
     mr_where again; /* where what was computed again is now */
+    mr_where later; /* where gradients are that have been added up in a new place */
+    MR_VEC(held) held;
     const looked *l;
     const recompute_how *how;
     uint32_t
@@ -117,7 +124,30 @@ static void drop_results(writer *w, uint32_t region)
                 mr_rewrite_drop(&w->r, &w->again, result(op, i));
     }
     for (uint32_t i = 0; i < look->gradients.n; i++)
-        mr_rewrite_drop(&w->r, NULL, look->gradients.at[i]);
+        mr_rewrite_drop(&w->r, &w->later, look->gradients.at[i]);
+    for (uint32_t i = 0; i < w->held.n; i++)
+        if (w->held.at[i].region == region) mr_rewrite_drop(&w->r, NULL, w->held.at[i].tensor);
+}
+
+/* The sum of a gradient that is held and another one, which was added to it in place. */
+static void sum_apart(writer *w, uint32_t o, uint32_t region)
+{
+    const mr_op *op = &w->r.in->ops.at[o];
+    const uint32_t tensor = op->mutates.at[0], s = storage_of(w, tensor);
+    const held given = {region, mr_rewrite_tensor(&w->r, &w->later, tensor)};
+    const mr_ids in = mr_ids_of(w->r.ctx, op->in.n, op->in.at);
+    for (uint32_t i = 0; i < in.n; i++)
+        in.at[i] = mr_rewrite_tensor(&w->r, &w->later, in.at[i]);
+    MR_PUSH(w->r.ctx, &w->held, given);
+    w->later.storage[s] = w->again.storage[s] =
+        mr_rewrite_new_storage(&w->r, s, w->r.in->storages.at[s].bytes);
+    const uint32_t sum = mr_rewrite_tensor(&w->r, &w->later, tensor);
+    mr_op *apart = &w->r.out->ops.at[o];
+    apart->name = "aten::add";
+    apart->in = in;
+    apart->out = mr_ids_of(w->r.ctx, 1, &sum);
+    apart->mutates.n = 0;
+    mr_rewrite_run(&w->r, NULL, o);
 }
 
 /* ---- the whole step ---------------------------------------------------------------------- */
@@ -150,8 +180,9 @@ static void write_run(writer *w, uint32_t e)
     const uint32_t o = event_at(w, e)->id, of = w->r.in->ops.at[o].of;
     const uint32_t forward = w->l->region_of[o];
     const uint32_t region = of == MR_NONE ? MR_NONE : w->l->region_of[of];
-    if (region != MR_NONE) run_gradient(w, region, e);
-    else mr_rewrite_keep(&w->r, NULL, e);
+    if (w->l->apart[e] != MR_NONE) sum_apart(w, o, w->l->apart[e]);
+    else if (region != MR_NONE) run_gradient(w, region, e);
+    else mr_rewrite_keep(&w->r, &w->later, e);
     if (forward != MR_NONE && w->l->regions.at[forward].end == e + 1) end_forward(w, forward);
 }
 
@@ -160,7 +191,7 @@ static void write_events(writer *w)
     for (uint32_t e = 0; e < w->r.in->events.n; e++) {
         const uint32_t ends = w->l->ends[e];
         if (event_at(w, e)->kind == MR_RUN) write_run(w, e);
-        else if (!w->l->moved_drop[e]) mr_rewrite_keep(&w->r, NULL, e);
+        else if (!w->l->moved_drop[e]) mr_rewrite_keep(&w->r, &w->later, e);
         if (ends == MR_NONE) continue;
         if (!w->how->reentrant) {
             drop_kept(w, ends);
@@ -200,6 +231,7 @@ mr_status recompute(mr_ctx *ctx, const mr_trace *in, const regions *list,
     MR_TRY(mr_rewrite_begin(ctx, in, out, &w->r));
     MR_TRY(recompute_look(&w->r, list, how, &l));
     mr_where_init(&w->r, &w->again);
+    mr_where_init(&w->r, &w->later);
     w->copy = MR_NEW_N(ctx, uint32_t, in->ops.n);
     for (uint32_t o = 0; o < in->ops.n; o++) w->copy[o] = MR_NONE;
     write_events(w);

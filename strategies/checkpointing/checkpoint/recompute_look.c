@@ -277,6 +277,42 @@ static void hold_gradients(looker *k)
     }
 }
 
+/* Is a result of the region the sum of a residual connection? */
+static bool ends_with_sum(const looker *k, uint32_t region)
+{
+    for (uint32_t e = k->l->regions.at[region].begin; e < k->l->regions.at[region].end; e++) {
+        if (k->in->events.at[e].kind != MR_RUN) continue;
+        const mr_op *op = &k->in->ops.at[k->in->events.at[e].id];
+        const bool in_place = !strcmp(op->name, "aten::add_") && op->mutates.n;
+        if (!in_place && (strcmp(op->name, "aten::add") != 0 || !op->out.n)) continue;
+        const uint32_t s = storage_of(k, in_place ? op->mutates.at[0] : op->out.at[0]);
+        if (k->l->born_in[s] == region && k->l->outlives[s]) return true;
+    }
+    return false;
+}
+
+/* Gradients that a reentrant region is given are its caller's until it ends.  The engine, which
+ * adds the gradient of a branch to that of the sum in place, has to make a new one there. */
+static void look_for_sums(looker *k)
+{
+    uint32_t *given = mr_none_of(k->r->ctx, k->in->storages.n); /* by storage: to that region */
+    for (uint32_t i = 0; i < k->l->regions.n; i++) {
+        const looked_region *look = &k->l->look[i];
+        if (!ends_with_sum(k, i)) continue;
+        for (uint32_t j = 0; j < look->gradients.n; j++)
+            given[storage_of(k, look->gradients.at[j])] = i;
+        for (uint32_t e = look->trigger; e <= look->last; e++) {
+            if (k->in->events.at[e].kind != MR_RUN) continue;
+            const mr_op *op = &k->in->ops.at[k->in->events.at[e].id];
+            if (op->of != MR_NONE || op->mutates.n != 1 || strcmp(op->name, "aten::add_") != 0)
+                continue;
+            uint32_t *to = &given[storage_of(k, op->mutates.at[0])];
+            if (*to == i) k->l->apart[e] = i;
+            *to = MR_NONE;
+        }
+    }
+}
+
 /* ---- all --------------------------------------------------------------------------------- */
 
 static void begin(looker *k, const regions *list)
@@ -294,6 +330,7 @@ static void begin(looker *k, const regions *list)
     l->moved_drop = MR_NEW_N(ctx, bool, k->in->events.n);
     l->inside_end = mr_none_of(ctx, k->in->ops.n);
     l->ends = mr_none_of(ctx, k->in->events.n);
+    l->apart = mr_none_of(ctx, k->in->events.n);
     k->summed = MR_NEW_N(ctx, bool, k->in->ops.n);
     k->open = MR_NONE;
     k->refused = MR_NEW_N(ctx, const char *, list->n);
@@ -346,6 +383,7 @@ mr_status recompute_look(mr_rewrite *r, const regions *list, const recompute_how
     for (uint32_t i = 0; i < left.n; i++) out->ends[out->look[i].last] = i;
     look_for_drops(&k);
     hold_saved(&k);
+    if (how->reentrant) look_for_sums(&k);
     if (how->reentrant) hold_gradients(&k);
     return MR_OK;
 }

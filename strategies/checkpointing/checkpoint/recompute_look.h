@@ -27,6 +27,8 @@ typedef struct looked {
     bool *outlives;       /* by storage: born in a region, used outside of it */
     bool *moved_drop;     /* by event: a drop that is one of late_drops */
     uint32_t *ends;       /* by event: the region whose last gradient it computes; MR_NONE */
+    uint32_t *apart;      /* by event: the region whose gradient a sum must not be added to;
+                           * MR_NONE */
     uint32_t *inside_end; /* by op of a region: last event of its gradient, without the sums by
                            * the engine that follow it */
 } looked;
