@@ -94,6 +94,7 @@ typedef struct mr_cuda {
     uint32_t *mark, marks; /* by storage: the last list it was met in */
     struct {
         mr_block block; /* what was unbound just now, segment MR_NONE for nothing, */
+        uint32_t storage;       /* whose that was, */
         uint32_t value, writer; /* and what it held */
         uint64_t written;
     } passed;

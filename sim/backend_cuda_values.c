@@ -116,7 +116,9 @@ mr_status mr_cuda_bind(void *self, mr_ctx *ctx, uint32_t storage, const mr_block
 {
     mr_cuda *c = self;
     mr_cuda_home *home = &c->home[storage];
-    const bool passed = same_place(block, &c->passed.block);
+    const mr_storage *storages = c->trace->storages.at;
+    const bool passed = same_place(block, &c->passed.block)
+                        && storages[c->passed.storage].bytes == storages[storage].bytes;
     mr_cuda_enter(c, ctx, storage, block);
     if (!c->manner.verify) return MR_OK;
     if (c->trace->ops.n && passed) { /* perhaps from one iteration to the next */
@@ -137,6 +139,7 @@ mr_status mr_cuda_unbind(void *self, mr_ctx *ctx, uint32_t storage)
     const mr_cuda_home *home = &c->home[storage];
     if (c->manner.verify && !c->trace->ops.n) MR_TRY(alone(c, ctx, storage, MR_SPAN_VERIFY));
     c->passed.block = home->block;
+    c->passed.storage = storage;
     c->passed.value = home->value;
     c->passed.writer = home->writer;
     c->passed.written = home->written;

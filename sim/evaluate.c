@@ -56,9 +56,12 @@ static mr_status schedule(mr_ctx *ctx, const mr_question *question, mr_answer *a
     mr_schedule once;
     MR_TRY(mr_schedule_make(ctx, &answer->trace, question->cuda_device, &once));
     mr_schedule_workspaces(ctx, &answer->trace, &once);
-    if (question->iterations > 1)
-        return mr_schedule_repeat(ctx, &once, question->iterations, &answer->schedule);
-    answer->schedule = once;
+    if (question->iterations < 2) {
+        answer->schedule = once;
+        return MR_OK;
+    }
+    MR_TRY(mr_schedule_repeat(ctx, &once, question->iterations, &answer->schedule));
+    if (!answer->schedule.history) mr_schedule_first_step(ctx, &answer->trace, &answer->schedule);
     return MR_OK;
 }
 

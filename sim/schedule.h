@@ -38,6 +38,12 @@ void mr_schedule_workspaces(mr_ctx *ctx, mr_trace *trace, mr_schedule *schedule)
  * (CARRY); what has no partner is freed, or allocated, at the seam. */
 mr_status mr_schedule_repeat(mr_ctx *ctx, const mr_schedule *in, uint32_t n, mr_schedule *out);
 
+/* The first of several steps, as it is when a program begins: the optimizer makes its states
+ * before its first update, and there are no gradients of a step before.  So all of these lie
+ * where they lie in a program, not side by side with the parameters.  Changes the schedule's
+ * own trace. */
+void mr_schedule_first_step(mr_ctx *ctx, mr_trace *trace, mr_schedule *schedule);
+
 /* Largest sum of bytes live at once, and the index of the event that reaches it. */
 uint64_t mr_schedule_peak(const mr_schedule *schedule, uint32_t *at);
 

@@ -140,6 +140,67 @@ TEST(too_many_iterations_are_refused)
     mr_ctx_clear(&ctx);
 }
 
+/* A parameter 0, its state 1, its gradient 2 of the step before, which is let go; an activation 3,
+ * the new gradient 4, made by the backward pass, which the next step knows as 2. */
+static mr_trace training(mr_ctx *ctx)
+{
+    mr_trace trace;
+    mr_trace_init(ctx, &trace, "training");
+    trace.has = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_DROPS;
+    for (uint32_t s = 0; s < 5; s++) add_tensor(ctx, &trace, s == 3 ? 10 : 100, s < 2);
+    trace.storages.at[1].role = MR_ROLE_state;
+    trace.storages.at[2].role = trace.storages.at[4].role = MR_ROLE_gradient;
+    trace.storages.at[2].before = trace.storages.at[4].after = true;
+    MR_PUSH(ctx, &trace.events, (mr_event){MR_FREE, 2});
+    MR_PUSH(ctx, &trace.events, (mr_event){MR_ALLOC, 3});
+    add_op(ctx, &trace, 0, 3);
+    MR_PUSH(ctx, &trace.events, (mr_event){MR_ALLOC, 4});
+    add_op(ctx, &trace, 3, 4);
+    MR_PUSH(ctx, &trace.events, (mr_event){MR_FREE, 3});
+    add_op(ctx, &trace, 4, 1);
+    trace.ops.at[0].phase = MR_FORWARD;
+    trace.ops.at[1].phase = MR_BACKWARD;
+    trace.ops.at[2].phase = MR_UPDATE;
+    return trace;
+}
+
+static const char *begun(mr_ctx *ctx, mr_trace *trace, uint32_t iterations)
+{
+    mr_schedule once, all;
+    if (mr_schedule_make(ctx, trace, 0, &once)) return ctx->failure.text;
+    if (mr_schedule_repeat(ctx, &once, iterations, &all)) return ctx->failure.text;
+    mr_schedule_first_step(ctx, trace, &all);
+    CHECK_EQ(all.ends.n, iterations);
+    CHECK_EQ(all.ends.at[iterations - 1], all.events.n);
+    return shown_events(ctx, &all);
+}
+
+TEST(the_first_step_makes_states_before_its_update_and_knows_no_gradient_before)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace = training(&ctx);
+    CHECK_STR(begun(&ctx, &trace, 2),
+              "+3 #0 +4 #1 -3 +1 #2 4>2 -2 +3 #0 +4 #1 -3 #2");
+    CHECK(!trace.storages.at[1].before && !trace.storages.at[2].before);
+    CHECK(trace.storages.at[0].before && trace.storages.at[1].after);
+    mr_ctx_clear(&ctx);
+}
+
+/* A gradient that an op of the step reads has to be there. */
+TEST(a_gradient_that_is_read_is_there_in_the_first_step_too)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace = training(&ctx);
+    trace.events.at[0] = (mr_event){MR_ALLOC, 3};
+    trace.events.at[1] = (mr_event){MR_RUN, 0};
+    trace.events.at[2] = (mr_event){MR_FREE, 2};
+    trace.ops.at[0].in.at[0] = 2;
+    CHECK_STR(begun(&ctx, &trace, 2),
+              "+3 #0 -2 +4 #1 -3 +1 #2 4>2 +3 #0 -2 +4 #1 -3 #2");
+    CHECK(trace.storages.at[2].before);
+    mr_ctx_clear(&ctx);
+}
+
 TEST(the_peak_counts_what_was_there_before_and_what_is_not_reusable_yet)
 {
     mr_ctx ctx = {0};
