@@ -391,3 +391,19 @@ uint64_t mr_host_ns(const mr_device *d, const mr_work *work)
 {
     return work->idle ? d->view_ns : d->host_ns + d->launch_ns;
 }
+
+const mr_device mr_nominal_device = {
+    .name = "nominal",
+    .bandwidth = 1555000000000,
+    .fp32 = 19500000000000,
+    .tf32 = 156000000000000,
+    .fp16 = 312000000000000,
+    .bf16 = 312000000000000,
+    .kernel_ns = 2000,
+    .eff_bandwidth = 850,
+    .eff_matmul_fp32 = 850,
+    .eff_matmul_half = 700,
+    .eff_conv_tf32 = 500,
+    .eff_conv_half = 500,
+    .eff_attention = 500,
+};

@@ -47,6 +47,9 @@ const mr_tensor *mr_filter_of(const mr_trace *trace, const mr_op *op);
 uint64_t mr_device_ns(const mr_device *device, const mr_work *work);
 uint64_t mr_host_ns(const mr_device *device, const mr_work *work);
 
+/* For rewrites that weigh times, and do not know where the step will run: an A100. */
+extern const mr_device mr_nominal_device;
+
 /* FLOP per second that work of this kind reaches. */
 double mr_reachable(const mr_device *device, const mr_work *work);
 

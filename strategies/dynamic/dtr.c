@@ -7,8 +7,9 @@
  * tries them all, others that know who reads next, and then variations of the best, and says
  * how far it is from what no plan can beat.
  *
- * The budget is a sum of bytes, as the paper's is, or what an allocator has of addresses: then
- * neighbours have to go (dtr/dtr_space.c).
+ * What is evicted may also come back from a copy on the host (dtr/dtr_swap.c).  The budget is a
+ * sum of bytes, as the paper's is, or what an allocator has of addresses: then neighbours have
+ * to go (dtr/dtr_space.c).
  *
  * Kirisame et al., "Dynamic Tensor Rematerialization", ICLR 2021.
  */
@@ -20,7 +21,7 @@
 typedef struct settings {
     uint64_t budget;
     double ratio, limit;
-    uint64_t heuristic, tries, dealloc, seed, memory;
+    uint64_t heuristic, tries, dealloc, seed, memory, back, link;
     bool sample;
 } settings;
 
@@ -38,6 +39,11 @@ static const mr_param params_table[] = {
     MR_PARAM_CHOICE(settings, memory, "sum|hole|window", "sum",
                     "what the budget is: a sum of bytes; addresses, and storages are evicted"
                     " until there is a hole, or neighbours whose window costs least (Coop)"),
+    MR_PARAM_CHOICE(settings, back, "recompute|swap|cheaper", "recompute",
+                    "how it comes back: computed again, from a copy on the host, or by what"
+                    " costs less time (Capuchin)"),
+    MR_PARAM_SIZE(settings, link, "25GB", 1, 1e15,
+                  "bytes per second over the host link, by which copies are planned"),
     MR_PARAM_BOOL(settings, sample, "False",
                   "score only some that may go, at distances drawn up to the root of their"
                   " number, as the prototype on GPUs does"),
@@ -54,6 +60,9 @@ static dtr_options read_options(const settings *s, const dtr_program *program)
         .dealloc = (dtr_dealloc)s->dealloc,
         .seed = s->seed,
         .memory = (dtr_memory)s->memory,
+        .way = (dtr_way)s->back,
+        .link = s->link,
+        .doubt = 1,
         .sample = s->sample,
     };
     if (s->heuristic < dtr_names_n) o.heuristic = dtr_names[s->heuristic].heuristic;
@@ -75,23 +84,67 @@ static mr_status refuse(mr_ctx *ctx, const dtr_program *program, const dtr_optio
         mr_print_size(ctx, dtr_live_peak(program)), mr_print_size(ctx, bound.bytes));
 }
 
+/* What time no plan can beat is known of those that compute again. */
+static const char *least_time(mr_ctx *ctx, const dtr_options *options, const dtr_bound *bound,
+                              uint64_t compute)
+{
+    if (options->way != DTR_RECOMPUTE) return "";
+    return mr_printf(ctx, "less than %.2f%%, nor with ",
+                     100 * (double)bound->remat / (double)compute);
+}
+
 static void remark(mr_ctx *ctx, const dtr_program *program, const dtr_options *options,
                    const dtr_report *report, mr_trace *out)
 {
-    const double compute = (double)dtr_compute_ns(program);
+    const uint64_t compute = dtr_compute_ns(program);
     dtr_bound bound;
     dtr_find_bound(ctx, program, options->budget, &bound);
     MR_PUSH(ctx, &out->remarks,
             mr_printf(ctx,
                       "under a budget of %s, %" PRIu64 " evictions and %" PRIu64
                       " ops run again,"
-                      " which is %.2f%% more time; no plan can do with less than %.2f%%, nor"
-                      " with less than %s; %" PRIu64 " scores and %" PRIu64
+                      " which is %.2f%% more time; no plan can do with %sless than %s;"
+                      " %" PRIu64 " scores and %" PRIu64
                       " accesses to storages have decided that",
                       mr_print_size(ctx, options->budget), report->evictions, report->remats,
-                      100 * (double)report->remat / compute,
-                      100 * (double)bound.remat / compute, mr_print_size(ctx, bound.bytes),
-                      report->evaluations, report->accesses));
+                      100 * (double)report->remat / (double)compute,
+                      least_time(ctx, options, &bound, compute),
+                      mr_print_size(ctx, bound.bytes), report->evaluations,
+                      report->accesses));
+}
+
+static void remark_copies(mr_ctx *ctx, const dtr_program *program, const dtr_report *report,
+                          mr_trace *out)
+{
+    MR_PUSH(ctx, &out->remarks,
+            mr_printf(ctx,
+                      "%u storages go to the host and %" PRIu64
+                      " times one comes back, for which computing waits %.2f%% of its time",
+                      report->sendings.n, report->fetches,
+                      100 * (double)report->stall / (double)dtr_compute_ns(program)));
+}
+
+static mr_status validate(mr_ctx *ctx, const void *params)
+{
+    const settings *s = params;
+    if (s->back && s->memory)
+        return mr_fail(ctx, MR_EUSAGE,
+                       "dtr copies nothing to the host where addresses are the budget: expected"
+                       " memory=sum with back=swap and back=cheaper");
+    if (s->back && s->dealloc == DTR_BANISH)
+        return mr_fail(ctx, MR_EUSAGE,
+                       "what is banished never comes back: expected dealloc=eager or ignore"
+                       " with back=swap and back=cheaper");
+    return MR_OK;
+}
+
+static void run(mr_ctx *ctx, const settings *s, const dtr_program *program,
+                const dtr_options *options, dtr_report *report)
+{
+    if (s->heuristic == dtr_names_n)
+        dtr_search(ctx, program, options, (uint32_t)s->tries, report);
+    else if (s->back) dtr_swap_search(ctx, program, options, report);
+    else dtr_run_program(ctx, program, options, true, report);
 }
 
 static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr_trace *out)
@@ -102,11 +155,11 @@ static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr
     MR_TRY(mr_rewrite_before_host(ctx, in, "dtr"));
     MR_TRY(dtr_program_make(ctx, in, DTR_IN_PLACE, &program));
     const dtr_options options = read_options(s, &program);
-    if (s->heuristic < dtr_names_n) dtr_run_program(ctx, &program, &options, true, &report);
-    else dtr_search(ctx, &program, &options, (uint32_t)s->tries, &report);
+    run(ctx, s, &program, &options, &report);
     if (report.result) return refuse(ctx, &program, &options, report.result);
     MR_TRY(dtr_write(ctx, &program, &report, s->memory != DTR_SUM, out));
     remark(ctx, &program, &options, &report, out);
+    if (s->back) remark_copies(ctx, &program, &report, out);
     return MR_OK;
 }
 
@@ -116,6 +169,7 @@ const mr_strategy mr_strategy_dtr = {
     .source = "Kirisame et al., Dynamic Tensor Rematerialization, ICLR 2021",
     .params = params_table,
     .params_size = sizeof(settings),
+    .validate = validate,
     .needs = MR_HAS_DATAFLOW,
     .rewrite = rewrite,
 };

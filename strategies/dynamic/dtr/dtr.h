@@ -132,6 +132,13 @@ typedef enum dtr_memory {
     DTR_WINDOW, /* addresses; neighbours are evicted together: Coop */
 } dtr_memory;
 
+/* How what was evicted comes back. */
+typedef enum dtr_way {
+    DTR_RECOMPUTE,
+    DTR_SWAP, /* from a copy on the host */
+    DTR_BOTH, /* whichever costs less time: Capuchin */
+} dtr_way;
+
 typedef struct dtr_options {
     uint64_t budget; /* bytes; UINT64_MAX for no limit */
     uint64_t limit;  /* ns of recomputing that are one too many; UINT64_MAX for no limit */
@@ -140,6 +147,9 @@ typedef struct dtr_options {
     uint64_t seed;
     const float *weights; /* by storage, scores are multiplied by them; NULL: by 1 */
     dtr_memory memory;
+    dtr_way way;
+    uint64_t link; /* bytes per second to the host, and as many back */
+    double doubt;  /* of DTR_BOTH: the price of a swap is multiplied by it */
     bool sample; /* scores only some of those that may go, as the prototype on GPUs does */
 } dtr_options;
 
@@ -152,6 +162,7 @@ typedef enum dtr_deed_kind {
     DTR_EVICTED,  /* storage */
     DTR_RELEASED, /* storage: evicted because nothing refers to it any more */
     DTR_TAKEN,    /* storage: its memory has another's value now */
+    DTR_FETCHED,  /* storage: its copy comes back from the host */
 } dtr_deed_kind;
 
 typedef struct dtr_deed {
@@ -160,6 +171,10 @@ typedef struct dtr_deed {
     uint32_t step; /* of the program, being done then; behind the last one for what is kept */
 } dtr_deed;
 
+typedef struct dtr_sending { /* a storage is copied to the host */
+    uint32_t storage, deed;  /* right before that one */
+} dtr_sending;
+
 typedef struct dtr_report {
     dtr_result result;
     uint64_t clock;       /* ns, begins at 1 */
@@ -167,11 +182,13 @@ typedef struct dtr_report {
     uint64_t remat;       /* ns of ops that run again */
     uint64_t peak;        /* bytes */
     uint64_t evaluations; /* of scores */
-    uint64_t evictions, remats;
+    uint64_t stall;       /* ns in which copies were waited for */
+    uint64_t evictions, remats, fetches;
     uint64_t accesses; /* to storages, to score them and to know their evicted neighbours */
     uint64_t top;      /* where the highest storage ended, when addresses are the budget */
     uint32_t steps;       /* how many of the program were done */
     MR_VEC(dtr_deed) deeds;
+    MR_VEC(dtr_sending) sendings;
 } dtr_report;
 
 /* Deeds are written down if `deeds` is true. */
@@ -185,6 +202,12 @@ void dtr_run_program(mr_ctx *ctx, const dtr_program *program, const dtr_options 
  * that got furthest. */
 bool dtr_search(mr_ctx *ctx, const dtr_program *program, const dtr_options *options,
                 uint32_t tries, dtr_report *out);
+
+/* The run that computes again and waits least, of those that swap more or less readily when
+ * options->way is DTR_BOTH, and that look ahead or not.  One that goes furthest, if none
+ * passes. */
+void dtr_swap_search(mr_ctx *ctx, const dtr_program *program, const dtr_options *options,
+                     dtr_report *out);
 
 /* What no plan can beat, online or offline. */
 typedef struct dtr_bound {

@@ -121,6 +121,13 @@ static void find_away(mr_ctx *ctx, bounder *b, uint64_t constants, uint64_t budg
         out->away[s] = ops[p->storages.at[s].op] && b->last[s] > out->remat_op;
 }
 
+/* In place, a constant goes with the last reference to it. */
+static uint64_t released_bytes(const dtr_program *program, uint32_t storage)
+{
+    const dtr_storage *s = &program->storages.at[storage];
+    return s->constant && program->change == DTR_IN_PLACE ? s->bytes : 0;
+}
+
 void dtr_find_bound(mr_ctx *ctx, const dtr_program *program, uint64_t budget, dtr_bound *out)
 {
     bounder b = {.program = program,
@@ -131,7 +138,12 @@ void dtr_find_bound(mr_ctx *ctx, const dtr_program *program, uint64_t budget, dt
     uint64_t constants = 0, constants_then = 0;
     find_lasts(&b);
     *out = (dtr_bound){.bytes_op = MR_NONE, .remat_op = MR_NONE};
-    for (uint32_t o = 0; o < program->ops.n; o++) {
+    for (uint32_t i = 0; i < program->steps.n; i++) {
+        const uint32_t o = program->steps.at[i].id;
+        if (program->steps.at[i].kind == DTR_RELEASE) {
+            constants -= released_bytes(program, o);
+            continue;
+        }
         const dtr_op *op = &program->ops.at[o];
         if (op->constant) {
             constants += op->bytes;

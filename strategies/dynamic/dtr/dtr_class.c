@@ -32,7 +32,7 @@ void dtr_classes_create(dtr_run *run, uint32_t storage)
 /* A storage that has not been computed yet counts as evicted. */
 static bool is_evicted(const dtr_run *run, uint32_t storage)
 {
-    return !run->states[storage].present;
+    return !run->states[storage].present && !run->states[storage].hosted;
 }
 
 static void join(dtr_run *run, uint32_t storage, uint32_t neighbour)
@@ -58,6 +58,7 @@ void dtr_classes_compute(dtr_run *run)
 {
     for (uint32_t i = 0; i < run->fresh.n; i++) {
         dtr_state *state = &run->states[run->fresh.at[i]];
+        if (state->node == MR_NONE) continue; /* it was on the host */
         run->nodes.at[root_of(run, state->node)].ns -= (int64_t)state->ns;
         state->node = MR_NONE;
     }

@@ -31,6 +31,7 @@ typedef struct dtr_state { /* of a storage */
     uint32_t seen;       /* by which search */
     uint32_t reader;     /* index of the next one, as far as that was asked for */
     bool present, pinned, pooled;
+    bool hosted; /* there is a copy on the host */
     bool grown;    /* got one more op while it was away */
     bool released; /* nothing refers to it any more */
     bool held;     /* locked until then, since it cannot be computed again */
@@ -44,6 +45,7 @@ typedef struct dtr_frame { /* a tensor that is being computed, and what it still
 
 typedef struct dtr_kin dtr_kin;
 typedef struct dtr_space dtr_space;
+typedef struct dtr_swap dtr_swap;
 
 typedef struct dtr_run {
     mr_ctx *ctx;
@@ -70,6 +72,7 @@ typedef struct dtr_run {
     uint32_t search;
     bool literal; /* rebuild all: some region may be late where it is not known */
     dtr_kin *kin; /* banishing: who was made from whom; else NULL */
+    dtr_swap *swap;   /* what is on the host; NULL when nothing goes there */
     dtr_space *space; /* where all lie; NULL when the budget is a sum */
     /* classes */
     MR_VEC(dtr_node) nodes;
@@ -77,7 +80,9 @@ typedef struct dtr_run {
 } dtr_run;
 
 /* dtr_run.c */
+void dtr_write_down(dtr_run *run, dtr_deed_kind kind, uint32_t id);
 void dtr_evict(dtr_run *run, uint32_t storage, dtr_deed_kind why);
+bool dtr_make_room(dtr_run *run, uint64_t bytes); /* false when nothing is left to evict */
 void dtr_pin(dtr_run *run, uint32_t storage);
 dtr_result dtr_materialize(dtr_run *run, uint32_t op, uint32_t tensor, bool again);
 
@@ -95,6 +100,22 @@ void dtr_pool_remove(dtr_run *run, uint32_t storage);
 uint32_t dtr_choose(dtr_run *run);
 /* What evicting the storage costs, whatever its size: costs may be added up. */
 double dtr_loss(dtr_run *run, uint32_t storage);
+
+/* Index of the next op of the program that reads the storage; one behind the last for none. */
+uint32_t dtr_next_reader(dtr_run *run, uint32_t storage);
+
+/* dtr_swap.c */
+void dtr_swap_begin(dtr_run *run);
+/* The op has run: what it has touched cannot have been sent before. */
+void dtr_swap_touch(dtr_run *run, const dtr_op *op);
+/* ns that swapping the storage now would cost, when computing it again costs so much. */
+double dtr_swap_price(dtr_run *run, uint32_t storage, double recompute);
+/* The storage is about to be evicted: sends it to the host if it is to come back from there. */
+void dtr_swap_send(dtr_run *run, uint32_t storage);
+bool dtr_swap_can_fetch(const dtr_run *run, uint32_t storage);
+dtr_result dtr_swap_fetch(dtr_run *run, uint32_t storage);
+void dtr_swap_prefetch(dtr_run *run); /* for the ops after run->op */
+void dtr_swap_wait(dtr_run *run, const dtr_op *op); /* for what it reads */
 
 /* dtr_space.c */
 void dtr_space_begin(dtr_run *run);

@@ -64,7 +64,7 @@ static int64_t cost_of(dtr_run *run, uint32_t storage, dtr_cost cost)
 
 /* The next op of the program that reads the storage; one behind the last where
  * there is none. */
-static uint32_t next_reader(dtr_run *run, uint32_t storage)
+uint32_t dtr_next_reader(dtr_run *run, uint32_t storage)
 {
     const mr_ids readers = run->program->storages.at[storage].readers;
     uint32_t *next = &run->states[storage].reader;
@@ -78,7 +78,7 @@ static uint32_t next_reader(dtr_run *run, uint32_t storage)
 /* What a score is multiplied by that knows the recording. */
 static double foresight(dtr_run *run, uint32_t storage)
 {
-    const uint32_t next = next_reader(run, storage);
+    const uint32_t next = dtr_next_reader(run, storage);
     double factor = run->options->weights ? (double)run->options->weights[storage] : 1;
     if (run->options->heuristic.ahead)
         factor /= (double)(run->begins[next] - run->begins[run->op] + 1);
@@ -96,8 +96,9 @@ static double free_score(dtr_run *run, uint32_t storage)
     if (h->size) divisor *= (double)run->program->storages.at[storage].bytes;
     if (h->stale) divisor *= (double)(run->report->clock - s->accessed);
     if (divisor <= 0) return INFINITY;
-    const double score = h->rule == DTR_OLDEST ? (double)s->accessed
-                                               : (double)cost_of(run, storage, h->cost);
+    double score = h->rule == DTR_OLDEST ? (double)s->accessed
+                                         : (double)cost_of(run, storage, h->cost);
+    if (run->swap && h->rule == DTR_SCORED) score = dtr_swap_price(run, storage, score);
     return score / divisor * foresight(run, storage);
 }
 

@@ -5,6 +5,7 @@
  * views of the storage go on showing the old version.  In place, they show the new one, which
  * takes over the memory of the old one; only constants are really changed.
  */
+#include "cost.h"
 #include "dtr.h"
 #include "names.h"
 
@@ -148,11 +149,11 @@ static uint32_t new_root(maker *m, uint32_t o, uint32_t of, uint64_t bytes)
     return t;
 }
 
-/* Where durations were not recorded: what a GPU of 10 TFLOP/s and 1 TB/s would take. */
 static uint64_t duration(const mr_trace *trace, const mr_op *op)
 {
     if (trace->has & MR_HAS_TIMES) return op->ns;
-    return op->flops / 10000 + (op->read + op->written) / 1000;
+    const mr_work work = mr_work_of(trace, op);
+    return mr_device_ns(&mr_nominal_device, &work);
 }
 
 static uint32_t new_op(maker *m, uint32_t of)

@@ -95,7 +95,7 @@ static void visit(dtr_run *run, dtr_region *region, uint32_t s)
     run->report->accesses++;
     if (state->seen == run->search) return;
     state->seen = run->search;
-    if (state->present) {
+    if (state->present || state->hosted) {
         MR_PUSH(run->ctx, &run->edge, s);
         return;
     }

@@ -7,7 +7,7 @@
  */
 #include "dtr_internal.h"
 
-static void write_down(dtr_run *run, dtr_deed_kind kind, uint32_t id)
+void dtr_write_down(dtr_run *run, dtr_deed_kind kind, uint32_t id)
 {
     if (run->deeds)
         MR_PUSH(run->ctx, &run->report->deeds, (dtr_deed){kind, id, run->step});
@@ -36,23 +36,29 @@ void dtr_evict(dtr_run *run, uint32_t storage, dtr_deed_kind why)
     for (uint32_t i = 0; i < run->states[storage].tensors_n; i++)
         run->defined[s->tensors.at[i]] = false;
     if (why == DTR_EVICTED) run->report->evictions++;
-    write_down(run, why, storage);
+    dtr_write_down(run, why, storage);
     if (run->kin) dtr_banish_evict(run, storage);
+    if (run->states[storage].hosted) return; /* to have it again no op has to run */
     if (has_regions(run)) dtr_regions_evict(run, storage);
     if (has_classes(run)) dtr_classes_evict(run, storage);
 }
 
-/* False when nothing is left to evict. */
-static bool make_room(dtr_run *run, const dtr_op *op)
+bool dtr_make_room(dtr_run *run, uint64_t bytes)
 {
     const uint64_t budget = run->options->budget;
-    const uint64_t bytes = op->bytes + op->workspace - dtr_taken_bytes(run->program, op);
-    if (run->space) return dtr_space_make_room(run, op);
     while (bytes > budget || run->used > budget - bytes) {
         if (!run->pooled) return false;
-        dtr_evict(run, dtr_choose(run), DTR_EVICTED);
+        const uint32_t storage = dtr_choose(run);
+        if (run->swap) dtr_swap_send(run, storage);
+        dtr_evict(run, storage, DTR_EVICTED);
     }
     return true;
+}
+
+static bool make_room_for(dtr_run *run, const dtr_op *op)
+{
+    if (run->space) return dtr_space_make_room(run, op);
+    return dtr_make_room(run, op->bytes + op->workspace - dtr_taken_bytes(run->program, op));
 }
 
 /* ---- ops --------------------------------------------------------------------------------- */
@@ -82,7 +88,7 @@ static void compute(dtr_run *run, const dtr_frame *frame)
     run->used -= doubles;
     if (run->space) dtr_space_end(run);
     for (uint32_t i = 0; i < run->fresh.n; i++) dtr_pool_add(run, run->fresh.at[i]);
-    write_down(run, frame->again ? DTR_RERAN : DTR_RAN, frame->op);
+    dtr_write_down(run, frame->again ? DTR_RERAN : DTR_RAN, frame->op);
     if (has_regions(run)) dtr_regions_compute(run);
     if (has_classes(run)) dtr_classes_compute(run);
 }
@@ -121,19 +127,24 @@ static dtr_result pop(dtr_run *run)
 {
     const dtr_frame frame = run->frames.at[--run->frames.n];
     const dtr_op *op = &run->program->ops.at[frame.op];
-    if (!make_room(run, op)) return DTR_OOM;
+    if (!make_room_for(run, op)) return DTR_OOM;
+    if (run->swap) dtr_swap_wait(run, op);
     compute(run, &frame);
+    if (run->swap) dtr_swap_touch(run, op);
     if (run->kin && frame.tensor != MR_NONE)
         dtr_banish_unlock(run, frame.tensor, (mr_ids){run->came.at, run->came.n});
     for (uint32_t i = 0; (!run->kin || frame.tensor == MR_NONE) && i < op->in.n; i++)
         dtr_unlock(run, run->program->tensors.at[op->in.at[i]].storage);
     give_up_taken(run, op);
-    return run->report->remat > run->options->limit ? DTR_THRASH : DTR_PASS;
+    return run->report->remat + run->report->stall > run->options->limit ? DTR_THRASH
+                                                                        : DTR_PASS;
 }
 
 dtr_result dtr_materialize(dtr_run *run, uint32_t op, uint32_t tensor, bool again)
 {
     dtr_result result = DTR_PASS;
+    if (again && dtr_swap_can_fetch(run, run->program->tensors.at[tensor].storage))
+        return dtr_swap_fetch(run, run->program->tensors.at[tensor].storage);
     push(run, op, tensor, again);
     while (run->frames.n && !result) {
         dtr_frame *top = &run->frames.at[run->frames.n - 1];
@@ -144,10 +155,12 @@ dtr_result dtr_materialize(dtr_run *run, uint32_t op, uint32_t tensor, bool agai
             continue;
         }
         const uint32_t wanted = run->missing.at[top->missing];
+        const uint32_t storage = run->program->tensors.at[wanted].storage;
         if (run->defined[wanted]) {
             top->missing++;
-            dtr_lock(run, run->program->tensors.at[wanted].storage);
-        } else push(run, run->program->tensors.at[wanted].op, wanted, true);
+            dtr_lock(run, storage);
+        } else if (dtr_swap_can_fetch(run, storage)) result = dtr_swap_fetch(run, storage);
+        else push(run, run->program->tensors.at[wanted].op, wanted, true);
     }
     return result;
 }
@@ -181,6 +194,7 @@ static dtr_result run_op(dtr_run *run, uint32_t o)
         run->states[p->tensors.at[op->out.at[i]].storage].accessed = run->report->clock;
     for (uint32_t i = 0; !result && op->spoils.n && i < op->out.n; i++)
         dtr_hold(run, p->tensors.at[op->out.at[i]].storage);
+    if (run->swap && !result) dtr_swap_prefetch(run);
     return result;
 }
 
@@ -255,8 +269,9 @@ void dtr_run_program(mr_ctx *ctx, const dtr_program *program, const dtr_options 
     *out = (dtr_report){.clock = 1};
     if (options->dealloc == DTR_BANISH) dtr_banish_begin(run);
     if (options->memory != DTR_SUM) dtr_space_begin(run);
+    if (options->way != DTR_RECOMPUTE) dtr_swap_begin(run);
     if (has_regions(run)) dtr_regions_begin(run);
-    if (options->weights || options->heuristic.ahead) add_up_times(run);
+    if (options->weights || options->heuristic.ahead || run->swap) add_up_times(run);
     for (; !out->result && run->step < program->steps.n; run->step++)
         out->result = do_step(run, &program->steps.at[run->step]);
     out->steps = run->step;

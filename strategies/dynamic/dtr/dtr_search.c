@@ -52,7 +52,7 @@ static void attempt(searcher *s, plan *p, uint64_t limit)
     if (limit < o.limit) o.limit = limit;
     dtr_run_program(&ctx, s->program, &o, false, &report);
     p->result = report.result;
-    p->remat = report.remat;
+    p->remat = report.remat + report.stall;
     p->steps = report.steps;
     mr_ctx_clear(&ctx);
 }

@@ -77,7 +77,7 @@ static void look_ahead(writer *w)
 static bool is_packed(const writer *w, const mr_op *op, uint32_t i)
 {
     return op->phase == MR_FORWARD
-           && host_copy_bytes(tensor_at(w, op->saved.at[i].tensor)) >= w->choice->least;
+           && mr_host_copy_bytes(tensor_at(w, op->saved.at[i].tensor)) >= w->choice->least;
 }
 
 static void look_for_late(writer *w)
@@ -116,8 +116,8 @@ static void pack_one(writer *w, uint32_t o, uint32_t i)
     entry *x = &w->entries.at[w->first[o] + i];
     const uint32_t s = tensor_at(w, x->tensor)->storage;
     if (x->host != MR_NONE) return;
-    x->host = host_copy_new(&w->r, x->tensor, w->device);
-    host_copy_out(&w->r, x->tensor, x->host, as.stream, &as);
+    x->host = mr_host_copy_new(&w->r, x->tensor, w->device);
+    mr_host_copy_out(&w->r, x->tensor, x->host, as.stream, &as);
     x->next = w->on[s];
     w->on[s] = w->first[o] + i;
 }
@@ -201,8 +201,8 @@ static void unpack(writer *w, uint32_t index, const mr_op *as)
     const mr_storage *home = &w->r.in->storages.at[tensor_at(w, x->tensor)->storage];
     if (x->host == MR_NONE) return;
     if (x->back == MR_NONE) {
-        x->back = host_copy_new(&w->r, x->tensor, home->device);
-        host_copy_back(&w->r, x->host, x->back, as->stream, false, as);
+        x->back = mr_host_copy_new(&w->r, x->tensor, home->device);
+        mr_host_copy_back(&w->r, x->host, x->back, as->stream, false, as);
     }
     w->now[x->tensor] = x->back;
 }
@@ -213,7 +213,7 @@ static uint32_t view(writer *w, uint32_t tensor, uint32_t base, uint32_t now)
     const mr_tensor *was = tensor_at(w, tensor), *of = tensor_at(w, base);
     const uint32_t t = mr_rewrite_new_tensor(&w->r, tensor, w->r.out->tensors.at[now].storage);
     const mr_tensor *there = &w->r.out->tensors.at[now];
-    const uint64_t alone = host_copy_bytes(was);
+    const uint64_t alone = mr_host_copy_bytes(was);
     const bool whole = of->bytes == there->bytes;
     mr_tensor *made = &w->r.out->tensors.at[t];
     made->bytes = whole ? was->bytes : alone < there->bytes ? alone : there->bytes;
@@ -383,6 +383,6 @@ mr_status pack_rewrite(mr_ctx *ctx, const mr_trace *in, const pack_choice *choic
         else if (phase == MR_BACKWARD) run_backward(w, e, event.id);
         else keep(w, e);
     }
-    host_copy_remark(&w->r, w->device);
+    mr_host_copy_remark(&w->r, w->device);
     return MR_OK;
 }

@@ -51,7 +51,7 @@ static void put(lists *l, uint32_t event, uint32_t i)
 static bool fills(const writer *w, const mr_tensor *t)
 {
     const uint64_t bytes = w->r.in->storages.at[t->storage].bytes;
-    return !t->offset && t->bytes == bytes && host_copy_bytes(t) == bytes;
+    return !t->offset && t->bytes == bytes && mr_host_copy_bytes(t) == bytes;
 }
 
 static uint32_t flat_tensor(writer *w, uint32_t like)
@@ -102,8 +102,8 @@ static void go(writer *w, uint32_t i, const mr_op *after)
 {
     mr_op as = *after;
     as.of = MR_NONE;
-    w->host[i] = host_copy_new(&w->r, w->whole[i], MR_PINNED);
-    host_copy_out(&w->r, w->whole[i], w->host[i], w->out_stream, &as);
+    w->host[i] = mr_host_copy_new(&w->r, w->whole[i], MR_PINNED);
+    mr_host_copy_out(&w->r, w->whole[i], w->host[i], w->out_stream, &as);
 }
 
 static void give_back(writer *w, uint32_t i, mr_phase phase)
@@ -121,11 +121,11 @@ static void come_back(writer *w, uint32_t i, const mr_op *before)
     const mr_storage *home = &w->r.in->storages.at[s];
     mr_op as = *before;
     as.of = MR_NONE;
-    const uint32_t t = host_copy_new(&w->r, w->whole[i], home->device);
+    const uint32_t t = mr_host_copy_new(&w->r, w->whole[i], home->device);
     w->r.out->storages.at[w->r.out->tensors.at[t].storage].role = home->role;
     wait_op(w, "aten::empty_like", (mr_ids){0}, mr_ids_of(w->r.ctx, 1, &t), home->stream,
             before->phase);
-    host_copy_back(&w->r, w->host[i], t, w->in_stream, true, &as);
+    mr_host_copy_back(&w->r, w->host[i], t, w->in_stream, true, &as);
     mr_rewrite_drop(&w->r, NULL, w->host[i]);
     w->new_home[i] = t;
     w->where.storage[s] = w->r.out->tensors.at[t].storage;
@@ -259,6 +259,6 @@ mr_status swap_rewrite(mr_ctx *ctx, const mr_trace *in, const swap_choice *choic
                       "%u of %u tensors go to the host, the others are asked for too"
                       " soon or kept as asked",
                       n, w->items.all.n);
-    host_copy_remark(&w->r, MR_PINNED);
+    mr_host_copy_remark(&w->r, MR_PINNED);
     return MR_OK;
 }

@@ -83,21 +83,6 @@ static void plan_by_count(planner *p)
 
 /* ---- by time ----------------------------------------------------------------------------- */
 
-static const mr_device nominal = {
-    .bandwidth = 1555000000000,
-    .fp32 = 19500000000000,
-    .tf32 = 156000000000000,
-    .fp16 = 312000000000000,
-    .bf16 = 312000000000000,
-    .kernel_ns = 2000,
-    .eff_bandwidth = 850,
-    .eff_matmul_fp32 = 850,
-    .eff_matmul_half = 700,
-    .eff_conv_tf32 = 500,
-    .eff_conv_half = 500,
-    .eff_attention = 500,
-};
-
 static void find_times(planner *p)
 {
     const bool measured = p->in->has & MR_HAS_TIMES;
@@ -108,7 +93,7 @@ static void find_times(planner *p)
         if (p->in->events.at[e].kind != MR_RUN) continue;
         const mr_op *op = &p->in->ops.at[p->in->events.at[e].id];
         const mr_work work = mr_work_of(p->in, op);
-        now += measured ? op->ns : mr_device_ns(&nominal, &work);
+        now += measured ? op->ns : mr_device_ns(&mr_nominal_device, &work);
     }
     p->begins[p->in->events.n] = now;
 }

@@ -23,17 +23,17 @@ static uint64_t width_of(const char *dtype)
     return 0;
 }
 
-uint64_t host_copy_bytes(const mr_tensor *tensor)
+uint64_t mr_host_copy_bytes(const mr_tensor *tensor)
 {
     const uint64_t width = width_of(tensor->dtype);
     return width ? width * mr_tensor_numbers(tensor) : tensor->bytes;
 }
 
-uint32_t host_copy_new(mr_rewrite *r, uint32_t like, uint32_t device)
+uint32_t mr_host_copy_new(mr_rewrite *r, uint32_t like, uint32_t device)
 {
     const mr_tensor model = r->out->tensors.at[like];
     const mr_storage home = r->out->storages.at[model.storage];
-    const uint64_t bytes = host_copy_bytes(&model);
+    const uint64_t bytes = mr_host_copy_bytes(&model);
     const uint32_t s = mr_rewrite_new_storage(r, model.storage, bytes);
     const uint32_t t = mr_rewrite_new_tensor(r, like, s);
     mr_storage *storage = &r->out->storages.at[s];
@@ -62,8 +62,8 @@ static mr_op copy_of(mr_rewrite *r, uint32_t from, uint32_t stream, const mr_op 
     };
 }
 
-uint32_t host_copy_out(mr_rewrite *r, uint32_t from, uint32_t to, uint32_t stream,
-                       const mr_op *as)
+uint32_t mr_host_copy_out(mr_rewrite *r, uint32_t from, uint32_t to, uint32_t stream,
+                          const mr_op *as)
 {
     mr_op op = copy_of(r, from, stream, as);
     op.engine = MR_ENGINE_to_host;
@@ -72,8 +72,8 @@ uint32_t host_copy_out(mr_rewrite *r, uint32_t from, uint32_t to, uint32_t strea
     return mr_rewrite_new_op(r, &op);
 }
 
-uint32_t host_copy_back(mr_rewrite *r, uint32_t from, uint32_t to, uint32_t stream, bool fills,
-                        const mr_op *as)
+uint32_t mr_host_copy_back(mr_rewrite *r, uint32_t from, uint32_t to, uint32_t stream,
+                           bool fills, const mr_op *as)
 {
     mr_op op = copy_of(r, from, stream, as);
     if (fills) op.name = "aten::copy_";
@@ -85,7 +85,7 @@ uint32_t host_copy_back(mr_rewrite *r, uint32_t from, uint32_t to, uint32_t stre
 
 /* ---- what it takes on the host ----------------------------------------------------------- */
 
-void host_copy_remark(mr_rewrite *r, uint32_t device)
+void mr_host_copy_remark(mr_rewrite *r, uint32_t device)
 {
     mr_schedule schedule;
     uint32_t at;
