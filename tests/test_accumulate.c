@@ -18,8 +18,8 @@ TEST(activations_take_a_kth)
     }
 }
 
-/* 32 samples in 5 parts are 7, 7, 6, 6 and 6. */
-TEST(samples_that_do_not_divide_evenly_go_to_the_first_parts)
+/* 32 samples in 5 parts are 7, 7, 7, 7 and 4, as torch.chunk has them. */
+TEST(the_last_part_has_the_rest)
 {
     mr_ctx ctx = {0};
     mr_trace in;
@@ -35,7 +35,29 @@ TEST(samples_that_do_not_divide_evenly_go_to_the_first_parts)
         n++;
     }
     CHECK_EQ(n, 5);
-    for (int i = 0; i < 5; i++) CHECK_EQ(sizes[i], (i < 2 ? 7u : 6u) * 128 * 4);
+    for (int i = 0; i < 5; i++) CHECK_EQ(sizes[i], (i < 4 ? 7u : 4u) * 128 * 4);
+    mr_ctx_clear(&ctx);
+}
+
+/* In BERT-base, 768 is a multiple of the batch of 32, too. */
+TEST(the_dimension_of_samples_has_fewer)
+{
+    mr_ctx ctx = {0};
+    mr_trace in;
+    mr_answer answer;
+    uint32_t wrong = 0, n = 0;
+    CHECK(!evaluated(&ctx, "models/bert-base-mlm-b32-s128.csv.gz", "accumulate:4", &in,
+                     &answer));
+    for (uint32_t o = 0; o < answer.trace.ops.n; o++) {
+        const mr_op *op = &answer.trace.ops.at[o];
+        if (strcmp(op->name, "aten::mm") != 0 || op->phase != MR_BACKWARD) continue;
+        const mr_tensor *x = &answer.trace.tensors.at[op->in.at[0]],
+                        *y = &answer.trace.tensors.at[op->in.at[1]];
+        n++;
+        wrong += x->shape[1] != y->shape[0];
+    }
+    CHECK(n > 500);
+    CHECK_EQ(wrong, 0);
     mr_ctx_clear(&ctx);
 }
 

@@ -42,6 +42,7 @@ static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_tra
     mr_rewrite r;
     MR_TRY(find_batch(ctx, in, &share));
     MR_TRY(mr_rewrite_begin(ctx, in, out, &r));
+    const uint32_t *dimensions = mr_share_dimensions(ctx, &share, in);
     for (uint32_t e = 0; e < in->events.n; e++) mr_rewrite_keep(&r, NULL, e);
     for (uint32_t s = 0; s < in->storages.n; s++)
         out->storages.at[s].bytes = mr_share_bytes(&share, &in->storages.at[s]);
@@ -49,7 +50,7 @@ static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_tra
         const mr_tensor *whole = &in->tensors.at[t];
         const mr_storage *home = &in->storages.at[whole->storage];
         const uint64_t bytes = out->storages.at[whole->storage].bytes;
-        out->tensors.at[t] = mr_share_tensor(ctx, &share, whole, home, bytes);
+        out->tensors.at[t] = mr_share_tensor(ctx, &share, whole, dimensions[t], home, bytes);
     }
     for (uint32_t o = 0; o < in->ops.n; o++)
         mr_share_op(&share, in, &in->ops.at[o], &out->ops.at[o]);

@@ -15,6 +15,7 @@ typedef struct accumulation {
     uint32_t begin, end; /* events that are done k times */
     bool keep;           /* gradients live through the whole step */
     mr_share share;
+    uint32_t *dimensions; /* by tensor: the one that counts samples, MR_NONE */
     bool *inside;    /* by storage: first written in the part that is repeated */
     bool *outlives;  /* by storage: and there is still when that is over */
     uint32_t *final; /* by storage: tensor by which a gradient is seen last, MR_NONE: none is */

@@ -21,7 +21,7 @@ static void divide(accumulation *a)
         mr_tensor *part = &a->out->tensors.at[a->where.tensor[t]];
         if (!a->inside[whole->storage] || !home->per_sample) continue;
         const uint64_t bytes = a->out->storages.at[part->storage].bytes;
-        const mr_tensor fitted = mr_share_tensor(a->ctx, &a->share, whole, home, bytes);
+        const mr_tensor fitted = mr_share_tensor(a->ctx, &a->share, whole, a->dimensions[t], home, bytes);
         part->offset = fitted.offset;
         part->bytes = fitted.bytes;
         part->shape = fitted.shape;
@@ -239,6 +239,7 @@ mr_status micro_batches(mr_ctx *ctx, const mr_trace *in, uint64_t k, bool set_to
     MR_TRY(mr_rewrite_begin(ctx, in, out, &a.r));
     MR_TRY(accumulation_look(&a, k));
     a.keep = !set_to_none && a.gradients.n;
+    a.dimensions = mr_share_dimensions(ctx, &a.share, in);
     begin_step(&a);
     for (uint64_t i = 0; i < k; i++) do_part(&a, i);
     for (uint32_t e = a.end; e < in->events.n; e++) mr_rewrite_keep(&a.r, &a.where, e);

@@ -1,9 +1,14 @@
 /* part_sizes -- sizes of a part of a batch. */
 #include "part_sizes.h"
 
+/* As torch.chunk divides: all parts have as many but the last, which has the rest.  Where it would
+ * make fewer parts than asked for, none differs from another by more than one. */
 static uint64_t samples(const mr_share *share)
 {
     if (share->instead) return share->instead;
+    const uint64_t each = (share->batch + share->parts - 1) / share->parts;
+    const uint64_t before = each * (share->parts - 1);
+    if (before < share->batch) return share->i + 1 < share->parts ? each : share->batch - before;
     return share->batch / share->parts + (share->i < share->batch % share->parts);
 }
 
@@ -25,26 +30,66 @@ static uint64_t in_proportion(uint64_t x, uint64_t part, uint64_t whole)
     return x / whole * part + (uint64_t)((double)(x % whole) * (double)part / (double)whole);
 }
 
-/* The first dimension that counts samples, alone or times something, counts fewer. */
-static const uint64_t *shape_of(mr_ctx *ctx, const mr_share *share, const mr_tensor *whole)
+/* ---- shapes ------------------------------------------------------------------------------ */
+
+static bool may_count(const mr_share *share, const mr_tensor *t, uint32_t d)
 {
-    for (uint32_t d = 0; d < whole->rank; d++) {
-        if (!whole->shape[d] || whole->shape[d] % share->batch) continue;
-        uint64_t *shape = MR_NEW_N(ctx, uint64_t, whole->rank);
-        for (uint32_t i = 0; i < whole->rank; i++) shape[i] = whole->shape[i];
-        shape[d] = shape[d] / share->batch * samples(share);
-        return shape;
+    return t->shape[d] && t->shape[d] % share->batch == 0;
+}
+
+/* The first dimension that may count samples, alone or times something: one that is as long as
+ * that of something the op reads, if there is one. */
+static uint32_t dimension(const mr_share *share, const mr_trace *trace, const mr_op *op,
+                          const uint32_t *known, uint32_t tensor)
+{
+    const mr_tensor *t = &trace->tensors.at[tensor];
+    uint32_t first = MR_NONE;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        if (!may_count(share, t, d)) continue;
+        if (first == MR_NONE) first = d;
+        for (uint32_t i = 0; op && i < op->in.n; i++) {
+            const uint32_t at = known[op->in.at[i]];
+            if (at != MR_NONE && trace->tensors.at[op->in.at[i]].shape[at] == t->shape[d])
+                return d;
+        }
     }
-    return whole->shape;
+    return first;
+}
+
+uint32_t *mr_share_dimensions(mr_ctx *ctx, const mr_share *share, const mr_trace *trace)
+{
+    uint32_t *known = mr_none_of(ctx, trace->tensors.n);
+    bool *made = MR_NEW_N(ctx, bool, trace->tensors.n);
+    for (uint32_t o = 0; o < trace->ops.n; o++) {
+        const mr_op *op = &trace->ops.at[o];
+        for (uint32_t k = 0; k < op->in.n + op->out.n; k++) {
+            const uint32_t t = k < op->in.n ? op->in.at[k] : op->out.at[k - op->in.n];
+            const bool grows = trace->storages.at[trace->tensors.at[t].storage].per_sample;
+            if (!made[t] && grows)
+                known[t] = dimension(share, trace, k < op->in.n ? NULL : op, known, t);
+            made[t] = true;
+        }
+    }
+    return known;
+}
+
+static const uint64_t *shape_of(mr_ctx *ctx, const mr_share *share, const mr_tensor *whole,
+                                uint32_t dimension)
+{
+    if (dimension == MR_NONE) return whole->shape;
+    uint64_t *shape = MR_NEW_N(ctx, uint64_t, whole->rank);
+    for (uint32_t i = 0; i < whole->rank; i++) shape[i] = whole->shape[i];
+    shape[dimension] = shape[dimension] / share->batch * samples(share);
+    return shape;
 }
 
 mr_tensor mr_share_tensor(mr_ctx *ctx, const mr_share *share, const mr_tensor *whole,
-                          const mr_storage *home, uint64_t bytes)
+                          uint32_t dimension, const mr_storage *home, uint64_t bytes)
 {
     mr_tensor part = *whole;
     if (bytes == home->bytes) return part;
     const uint64_t behind = home->bytes - whole->offset - whole->bytes;
-    part.shape = shape_of(ctx, share, whole);
+    part.shape = shape_of(ctx, share, whole, dimension);
     if (whole->offset < home->per_sample && behind < home->per_sample) {
         part.bytes = bytes - whole->offset - behind;
     } else {

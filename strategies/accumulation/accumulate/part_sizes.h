@@ -5,6 +5,9 @@
  * missing; tensors on it shrink with it.  A tensor whose gaps at both ends are smaller than a
  * sample lies across all samples and keeps its gaps; any other one is a stretch of the storage
  * and keeps its place in proportion.
+ *
+ * A part of one sample has all ops that more samples have, though PyTorch then does without some
+ * copies: a transposed tensor of one sample needs none to be multiplied by batches.
  */
 #ifndef MR_PART_SIZES_H
 #define MR_PART_SIZES_H
@@ -18,9 +21,13 @@ typedef struct mr_share {
 
 uint64_t mr_share_bytes(const mr_share *share, const mr_storage *whole);
 
-/* The tensor on a storage that has `bytes` instead of those of `home`. */
+/* By tensor: the dimension that counts samples, MR_NONE.  Lengths tell it, and what ops read:
+ * what an op makes has it where it is as long as in its input. */
+uint32_t *mr_share_dimensions(mr_ctx *ctx, const mr_share *share, const mr_trace *trace);
+
+/* The tensor on a storage that has `bytes` instead of those of `home`; its dimension as above. */
 mr_tensor mr_share_tensor(mr_ctx *ctx, const mr_share *share, const mr_tensor *whole,
-                          const mr_storage *home, uint64_t bytes);
+                          uint32_t dimension, const mr_storage *home, uint64_t bytes);
 
 /* Sets operations and bytes read and written by a part of an op of `trace`. */
 void mr_share_op(const mr_share *share, const mr_trace *trace, const mr_op *whole, mr_op *part);
