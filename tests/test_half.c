@@ -29,6 +29,29 @@ TEST(everything_is_halved_but_statistics)
     mr_ctx_clear(&ctx);
 }
 
+/* Recorded with 16 bits, the kernels of fused attention note sums in 32, under autocast too. */
+TEST(sums_of_fused_attention_keep_32_bits)
+{
+    static const char *const specs[] = {"half", "amp:bfloat16"};
+    for (size_t i = 0; i < MR_COUNT(specs); i++) {
+        mr_ctx ctx = {0};
+        mr_trace in, out;
+        uint32_t n = 0;
+        if (rewritten(&ctx, "models/bert-base-mlm-b32-s128-sdpa.csv.gz", specs[i], &in, &out))
+            TEST_FAIL("%s", ctx.failure.text);
+        for (uint32_t o = 0; o < out.ops.n; o++) {
+            if (out.ops.at[o].phase != MR_FORWARD || out.ops.at[o].out.n < 2
+                || !strstr(out.ops.at[o].name, "scaled_dot_product"))
+                continue;
+            CHECK_STR(out.tensors.at[out.ops.at[o].out.at[0]].dtype, "bfloat16");
+            CHECK_STR(out.tensors.at[out.ops.at[o].out.at[1]].dtype, "float32");
+            n++;
+        }
+        CHECK_EQ(n, 12);
+        mr_ctx_clear(&ctx);
+    }
+}
+
 TEST(what_is_half_already_is_refused)
 {
     refuses("models/vit-b16-b64-i224-bf16.csv.gz", "half", "is of precision bfloat16");

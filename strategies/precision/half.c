@@ -2,7 +2,8 @@
  * the optimizer's states.
  *
  * As a model that is made with torch.set_default_dtype(torch.bfloat16).  What norms note of
- * their input for the backward pass keeps its 32 bits.  Nothing is cast and no op is added.
+ * their input for the backward pass, and fused attention of its sums, keeps its 32 bits.
+ * Nothing is cast and no op is added.
  *
  * With masters, the optimizer keeps its states in 32 bits and works on a copy of the parameters
  * in 32 bits, as apex does with opt_level O2 and Megatron with its Float16 optimizer: gradients
@@ -36,11 +37,13 @@ static mr_status validate(mr_ctx *ctx, const void *of)
     return mr_fail(ctx, MR_EUSAGE, "a scaled loss goes with masters=True");
 }
 
-/* Mean and deviation are kept as they were computed. */
-static bool is_norm(const mr_op *op)
+/* Mean and deviation, and the logarithms of sums of fused attention, are kept as they were
+ * computed. */
+static bool has_statistics(const mr_op *op)
 {
     return op->phase == MR_FORWARD
-           && (strstr(op->name, "layer_norm") || strstr(op->name, "batch_norm"));
+           && (strstr(op->name, "layer_norm") || strstr(op->name, "batch_norm")
+               || strstr(op->name, "scaled_dot_product"));
 }
 
 /* Is it the optimizer's: a state, or made by the update? */
@@ -59,7 +62,7 @@ static void choose_storages(half_model *h)
         h->low[in->tensors.at[t].storage] |= half_is_full(&in->tensors.at[t]);
     for (uint32_t o = 0; o < in->ops.n; o++) {
         const mr_op *op = &in->ops.at[o];
-        for (uint32_t i = 1; is_norm(op) && i < op->out.n; i++)
+        for (uint32_t i = 1; has_statistics(op) && i < op->out.n; i++)
             h->low[in->tensors.at[op->out.at[i]].storage] = false;
     }
     for (uint32_t s = 0; s < in->storages.n && h->masters; s++)

@@ -74,7 +74,7 @@ static bool result_is_low(const autocast *a, uint32_t event, uint32_t i, bool un
 {
     const mr_op *op = &a->r.in->ops.at[a->r.in->events.at[event].id];
     switch (autocast_class_of(op->name)) {
-    case AUTOCAST_LOW: return true;
+    case AUTOCAST_LOW: return !i || !strstr(op->name, "scaled_dot_product"); /* its sums */
     case AUTOCAST_FULL: return false;
     case AUTOCAST_DIRECT: return autocast_is_of_cross_entropy(a, event) && widest_is_low(a, op);
     case AUTOCAST_PROMOTE: return widest_is_low(a, op);
