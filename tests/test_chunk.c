@@ -89,6 +89,13 @@ TEST(the_last_slice_may_be_shorter)
     mr_ctx_clear(&ctx);
 }
 
+/* Of what reads nothing that the batch was cut from, in either order, as recorded. */
+TEST(blocks_of_micro_batches_can_be_cut)
+{
+    CHECK_EQ(predicted_peak(BERT, "accumulate:4+chunk:mlp=4"),
+             predicted_peak(BERT, "chunk:mlp=4+accumulate:4"));
+}
+
 TEST(what_cannot_be_cut_is_refused)
 {
     refuses_as(MR_EUSAGE, BERT, "chunk", "expected how many slices");
@@ -97,7 +104,7 @@ TEST(what_cannot_be_cut_is_refused)
     refuses(BERT, "sdpa+chunk:attention=4", "nothing of what is to be done in slices");
     refuses(BERT, "checkpoint+chunk:mlp=4", "it is computed again already");
     refuses(BERT, "chunk:mlp=4+checkpoint", "it is computed again already");
-    refuses(BERT, "accumulate:4+chunk:mlp=4", "slices come before micro-batches");
+    refuses(BERT, "accumulate:4+chunk:loss=4", "slices come before micro-batches");
     refuses(VIT, "chunk:loss=4", "no dimension of tokens");
     refuses("models/resnet50-b64-i224.csv.gz", "chunk:mlp=2", "nothing of what is to be done");
 }

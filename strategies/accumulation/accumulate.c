@@ -16,7 +16,7 @@ typedef struct settings {
 } settings;
 
 static const mr_param params_table[] = {
-    MR_PARAM_INT(settings, k, "4", 1, 65536, "number of micro-batches"),
+    MR_PARAM_INT(settings, k, "4", 1, 65536, "number of micro-batches, cut as torch.chunk does: the last has the rest"),
     MR_PARAM_BOOL(settings, set_to_none, "True",
                   "whether zero_grad() lets gradients go; False keeps and zeroes them"),
     {0},

@@ -16,7 +16,8 @@ typedef struct settings {
 static const mr_param params_table[] = {
     MR_PARAM_CHOICE(
         settings, kernel, "auto|flash|efficient", "auto",
-        "which one; auto takes flash for half precision without a mask, as PyTorch"),
+        "which one; auto takes flash for half precision without a mask, as PyTorch; what"
+        " comes after, as amp, leaves it as it is"),
     MR_PARAM_CHOICE(settings, mask, "pass|none", "pass",
                     "none leaves out a mask that is not causal: all sentences are full"),
     {0},

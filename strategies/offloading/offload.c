@@ -36,7 +36,8 @@ static const mr_param params_table[] = {
     MR_PARAM_INT(settings, prefetch, "1", 0, 1000000,
                  "so many uses ahead of its own one begins to come back; 0: when it is used"),
     MR_PARAM_SIZE(settings, link, "25GB", 1, 1e15,
-                  "bytes per second over the host link, by which policy=interval plans"),
+                  "bytes per second over the host link, by which policy=interval plans; ops take"
+                  " what was recorded, or what an A100 would"),
     MR_PARAM_BOOL(settings, pin_memory, "False",
                   "of save_on_cpu: memory of the host is pinned; always so otherwise"),
     {0},

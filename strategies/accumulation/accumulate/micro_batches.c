@@ -21,7 +21,8 @@ static void divide(accumulation *a)
         mr_tensor *part = &a->out->tensors.at[a->where.tensor[t]];
         if (!a->inside[whole->storage] || !home->per_sample) continue;
         const uint64_t bytes = a->out->storages.at[part->storage].bytes;
-        const mr_tensor fitted = mr_share_tensor(a->ctx, &a->share, whole, a->dimensions[t], home, bytes);
+        const mr_tensor fitted =
+            mr_share_tensor(a->ctx, &a->share, whole, a->dimensions[t], home, bytes);
         part->offset = fitted.offset;
         part->bytes = fitted.bytes;
         part->shape = fitted.shape;

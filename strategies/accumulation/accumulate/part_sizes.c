@@ -1,14 +1,15 @@
 /* part_sizes -- sizes of a part of a batch. */
 #include "part_sizes.h"
 
-/* As torch.chunk divides: all parts have as many but the last, which has the rest.  Where it would
- * make fewer parts than asked for, none differs from another by more than one. */
+/* As torch.chunk divides: all parts have as many but the last, which has the rest.  Where it
+ * would make fewer parts than asked for, none differs from another by more than one. */
 static uint64_t samples(const mr_share *share)
 {
     if (share->instead) return share->instead;
     const uint64_t each = (share->batch + share->parts - 1) / share->parts;
     const uint64_t before = each * (share->parts - 1);
-    if (before < share->batch) return share->i + 1 < share->parts ? each : share->batch - before;
+    const bool last = share->i + 1 == share->parts;
+    if (before < share->batch) return last ? share->batch - before : each;
     return share->batch / share->parts + (share->i < share->batch % share->parts);
 }
 

@@ -6,8 +6,8 @@
  * sample lies across all samples and keeps its gaps; any other one is a stretch of the storage
  * and keeps its place in proportion.
  *
- * A part of one sample has all ops that more samples have, though PyTorch then does without some
- * copies: a transposed tensor of one sample needs none to be multiplied by batches.
+ * A part of one sample has all ops that more samples have, though PyTorch then does without
+ * some copies: a transposed tensor of one sample needs none to be multiplied by batches.
  */
 #ifndef MR_PART_SIZES_H
 #define MR_PART_SIZES_H
@@ -25,7 +25,7 @@ uint64_t mr_share_bytes(const mr_share *share, const mr_storage *whole);
  * what an op makes has it where it is as long as in its input. */
 uint32_t *mr_share_dimensions(mr_ctx *ctx, const mr_share *share, const mr_trace *trace);
 
-/* The tensor on a storage that has `bytes` instead of those of `home`; its dimension as above. */
+/* The tensor on a storage that has `bytes` instead of those of `home`. */
 mr_tensor mr_share_tensor(mr_ctx *ctx, const mr_share *share, const mr_tensor *whole,
                           uint32_t dimension, const mr_storage *home, uint64_t bytes);
 

@@ -182,7 +182,8 @@ static bool becomes_identity(writer *w, uint32_t dropout, uint32_t event)
 
 /* ---- batch normalization ----------------------------------------------------------------- */
 
-/* With running statistics to read, those of the batch are empty. */
+/* With running statistics to read, those of the batch are empty; PyTorch's own kernel makes
+ * room for them anyway. */
 static void read_statistics(writer *w, uint32_t o)
 {
     const mr_op *op = &w->r.in->ops.at[o];
@@ -190,7 +191,7 @@ static void read_statistics(writer *w, uint32_t o)
     bool running = false;
     for (uint32_t i = 0; i < op->in.n; i++)
         running |= home(w, op->in.at[i])->role == MR_ROLE_buffer;
-    if (!running || !strstr(op->name, "batch_norm")) return;
+    if (!running || !strstr(op->name, "cudnn_batch_norm")) return;
     for (uint32_t i = 1; i < op->out.n; i++) {
         mr_tensor *t = &w->r.out->tensors.at[op->out.at[i]];
         mr_storage *s = &w->r.out->storages.at[t->storage];
