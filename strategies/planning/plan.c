@@ -1,8 +1,8 @@
 /* plan -- addresses for the whole step at once, in one segment.
  *
  * It sees every allocation and every free before it places the first: what a compiler could do
- * that knows the step, and a measure for allocators that do not.  Streams and private pools are
- * not kept apart.  The rules that choose the addresses are in plan/.
+ * that knows the step, and a measure for allocators that do not.  Iterations that are alike are
+ * planned once.  Streams and private pools are not kept apart.  The rules that choose the addresses are in plan/.
  */
 #include "plan.h"
 #include "strategy.h"
@@ -59,6 +59,11 @@ static void speak_free(void *self, mr_placer *placer, const mr_block *block)
 
 /* ---- the strategy -------------------------------------------------------------------- */
 
+static bool can_choose(const settings *s, const plan_problem *problem)
+{
+    return !s->rule || plan_rule_knows(&plan_rules[s->rule - 1], problem);
+}
+
 static mr_status choose(mr_ctx *ctx, const settings *s, const plan_problem *problem,
                         plan_layout *out)
 {
@@ -71,10 +76,26 @@ static mr_status choose(mr_ctx *ctx, const settings *s, const plan_problem *prob
         return MR_OK;
     }
     const plan_rule *rule = &plan_rules[s->rule - 1];
-    if (!plan_rule_knows(rule, problem))
+    if (!can_choose(s, problem))
         return mr_fail(ctx, MR_EUNSUPPORTED, "rule %s places up to %u buffers, here are %u",
                        rule->name, rule->most, problem->buffers.n);
     rule->run(ctx, problem, out);
+    return MR_OK;
+}
+
+/* Where the fold is not exact, a plan of all iterations may be lower. */
+static mr_status choose_for_all(mr_ctx *ctx, const settings *s, const plan_problem *problem,
+                                plan_layout *out)
+{
+    plan_fold fold;
+    plan_layout once, apart;
+    if (!plan_fold_make(ctx, problem, &fold)) return choose(ctx, s, problem, out);
+    MR_TRY(plan_prepare(ctx, &fold.problem));
+    MR_TRY(choose(ctx, s, &fold.problem, &once));
+    plan_unfold(ctx, problem, &fold, &once, out);
+    if (fold.exact || !can_choose(s, problem)) return MR_OK;
+    MR_TRY(choose(ctx, s, problem, &apart));
+    if (apart.height < out->height) *out = apart;
     return MR_OK;
 }
 
@@ -85,7 +106,7 @@ static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, m
     plan_layout layout = {0};
     MR_TRY(plan_listen(ctx, in, s->align, &problem));
     if (problem.buffers.n) {
-        MR_TRY(choose(ctx, s, &problem, &layout));
+        MR_TRY(choose_for_all(ctx, s, &problem, &layout));
         MR_TRY(plan_check(ctx, &problem, &layout));
     }
     speaker says = {.layout = &layout};

@@ -38,6 +38,9 @@ typedef struct plan_piece {
 typedef struct plan_problem {
     MR_VEC(plan_buffer) buffers;
     MR_VEC(plan_gap) gaps;
+    /* Of what was heard of a schedule: when its first event comes, when iterations end. */
+    uint64_t begin;
+    MR_VEC(uint64_t) turns;
     /* made by plan_prepare */
     MR_VEC(plan_piece) pieces;
     uint32_t sections;
@@ -63,6 +66,18 @@ mr_status plan_prepare(mr_ctx *ctx, plan_problem *problem);
  * There may be none. */
 mr_status plan_listen(mr_ctx *ctx, const mr_schedule *schedule, uint64_t align,
                       plan_problem *out);
+
+/* One iteration in place of all, where these are alike. */
+typedef struct plan_fold {
+    plan_problem problem; /* not ready yet */
+    uint32_t *buffer;     /* by buffer of the whole: the one that has its offset */
+    bool exact;           /* nothing keeps a place for longer than it must */
+} plan_fold;
+
+/* False when they are not, or there is but one. */
+bool plan_fold_make(mr_ctx *ctx, const plan_problem *whole, plan_fold *out);
+void plan_unfold(mr_ctx *ctx, const plan_problem *whole, const plan_fold *fold,
+                 const plan_layout *once, plan_layout *out);
 
 /* The largest sum of bytes in use at one moment, each buffer's rounded up to a multiple of
  * `round`; 0: to a power of two.  Of no layout on such blocks is the height less. */
@@ -94,6 +109,8 @@ mr_status plan_check(mr_ctx *ctx, const plan_problem *problem, const plan_layout
       false, 0)                                                                                \
     X(tvm_conflicts, "most conflicts first, above all that is in the way",                     \
       "TVM, usmp/algo/greedy.cc", false, 0)                                                    \
+    X(tvm_hill_climb, "largest first, into the lowest hole, then 500 swaps in the order",      \
+      "TVM, usmp/algo/hill_climb.cc", true, PLAN_CLIMB)                                        \
     X(ort, "as they come, into the smallest hole of the moment",                               \
       "ONNX Runtime, framework/mem_pattern_planner.h", true, 0)                                \
     X(nnvm, "as they come, into a free object of about that size, which may grow",             \
@@ -103,6 +120,7 @@ mr_status plan_check(mr_ctx *ctx, const plan_problem *problem, const plan_layout
     X(first_fit, "as they come, into the lowest hole", NULL, false, 0)                         \
     X(size_first_fit, "largest first, into the lowest hole", NULL, false, 0)
 
+#define PLAN_CLIMB 2500    /* buffers, of which 500 layouts take some seconds */
 #define PLAN_DEEPEST 30000 /* buffers whose tree of splits a stack of 8 MiB can walk */
 
 typedef struct plan_rule {

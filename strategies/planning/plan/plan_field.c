@@ -90,7 +90,12 @@ void plan_field_make(mr_ctx *ctx, const plan_problem *problem, plan_field *out)
     for (uint32_t i = 0; i < n; i++) {
         const plan_piece *p = &problem->pieces.at[problem->buffers.at[i].piece];
         const uint64_t bytes = plan_round(p->high, problem->align);
-        out->boxes[i] = (plan_box){bytes, summits[p->from], summits[p->to], i, p->to - p->from, p->to};
+        out->boxes[i] = (plan_box){.size = bytes,
+                                   .from = summits[p->from],
+                                   .to = summits[p->to],
+                                   .buffer = i,
+                                   .lasts = p->to - p->from,
+                                   .ends = p->to};
         out->unit = divisor(bytes, out->unit);
     }
     for (uint32_t i = 0; i < n; i++) out->boxes[i].size /= out->unit;

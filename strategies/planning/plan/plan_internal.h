@@ -35,6 +35,8 @@ uint64_t plan_draw(uint64_t *state); /* the next of a series of random numbers *
 
 plan_key *plan_keys(mr_ctx *ctx, const plan_problem *problem); /* keys are zero yet */
 const uint32_t *plan_sort(mr_ctx *ctx, plan_key *keys, uint32_t n);
+/* The largest first, of equal ones who is in use at once with the most others. */
+const uint32_t *plan_order_by_size(mr_ctx *ctx, const plan_problem *problem);
 
 /* ---- rules that are more than an order ----------------------------------------------- */
 
@@ -42,6 +44,7 @@ void plan_rule_breadth(mr_ctx *ctx, const plan_problem *problem, plan_layout *ou
 void plan_rule_nnvm(mr_ctx *ctx, const plan_problem *problem, plan_layout *out);
 void plan_rule_ort(mr_ctx *ctx, const plan_problem *problem, plan_layout *out);
 void plan_rule_inductor(mr_ctx *ctx, const plan_problem *problem, plan_layout *out);
+void plan_rule_tvm_hill_climb(mr_ctx *ctx, const plan_problem *problem, plan_layout *out);
 
 /* ---- plain problems ------------------------------------------------------------------ */
 
@@ -54,7 +57,7 @@ typedef struct plan_box {
 } plan_box;
 
 typedef struct plan_field {
-    plan_box *boxes; /* by their beginning in the problem, the longest first, then the largest */
+    plan_box *boxes; /* by their beginning in the problem, the longest first, then by size */
     uint32_t n, sections;
     uint32_t *first; /* by section, and one more: first box that begins there or later */
     uint64_t unit;   /* bytes */

@@ -13,10 +13,17 @@ typedef struct listener {
     uint64_t clock, align;
 } listener;
 
+/* Iterations that are over. */
+static void look_up(listener *l, const mr_placement *heard)
+{
+    while (l->problem->turns.n < heard->seams.n)
+        MR_PUSH(l->ctx, &l->problem->turns, l->clock);
+}
+
 static bool hear_alloc(void *self, mr_placer *placer, const mr_request *request, mr_block *out)
 {
     listener *l = self;
-    (void)placer;
+    look_up(l, placer->out);
     *out = (mr_block){
         .segment = MR_NONE, .handle = l->problem->buffers.n, .bytes = request->bytes};
     if (!request->bytes) return true;
@@ -33,7 +40,7 @@ static bool hear_alloc(void *self, mr_placer *placer, const mr_request *request,
 static void hear_free(void *self, mr_placer *placer, const mr_block *block)
 {
     listener *l = self;
-    (void)placer;
+    look_up(l, placer->out);
     if (block->bytes) l->problem->buffers.at[block->handle].upper = l->clock++;
 }
 
@@ -46,6 +53,17 @@ static void name(mr_ctx *ctx, const mr_placement *heard, plan_problem *problem)
         plan_buffer *b = &problem->buffers.at[cmd->block.handle];
         if (!*b->name) b->name = mr_printf(ctx, "%u", cmd->id);
     }
+}
+
+/* Requests and releases before the first event. */
+static uint64_t count_before(const mr_placement *heard)
+{
+    uint64_t n = 0;
+    for (uint32_t c = 0; c < heard->start; c++) {
+        const mr_cmd *cmd = &heard->cmds.at[c];
+        n += (cmd->kind == MR_BIND || cmd->kind == MR_UNBIND) && cmd->block.bytes;
+    }
+    return n;
 }
 
 mr_status plan_listen(mr_ctx *ctx, const mr_schedule *schedule, uint64_t align,
@@ -61,6 +79,8 @@ mr_status plan_listen(mr_ctx *ctx, const mr_schedule *schedule, uint64_t align,
                         .granularity = 1,
                         .out = &heard};
     MR_TRY(mr_place_online(&placer, schedule, &policy));
+    look_up(&l, &heard);
+    out->begin = count_before(&heard);
     for (uint32_t i = 0; i < out->buffers.n; i++)
         if (out->buffers.at[i].upper == UINT64_MAX) out->buffers.at[i].upper = l.clock;
     name(ctx, &heard, out);

@@ -62,8 +62,7 @@ static void place_by(mr_ctx *ctx, const plan_problem *problem, measure first, me
     plan_place_in_order(ctx, problem, plan_sort(ctx, keys, problem->buffers.n), fit, out);
 }
 
-/* ---- TensorFlow Lite
- * ---------------------------------------------------------------------------- */
+/* ---- TensorFlow Lite ----------------------------------------------------------------- */
 
 /* What lives through the whole step comes first, then the largest. */
 static void plan_rule_tflite(mr_ctx *ctx, const plan_problem *problem, plan_layout *out)
@@ -80,8 +79,7 @@ static void plan_rule_tflite(mr_ctx *ctx, const plan_problem *problem, plan_layo
                         PLAN_BEST_TFLITE, out);
 }
 
-/* ---- XLA
- * ---------------------------------------------------------------------------------------- */
+/* ---- XLA ----------------------------------------------------------------------------- */
 
 static void plan_rule_xla_spatial(mr_ctx *ctx, const plan_problem *problem, plan_layout *out)
 {
@@ -93,8 +91,7 @@ static void plan_rule_xla_temporal(mr_ctx *ctx, const plan_problem *problem, pla
     place_by(ctx, problem, life_of, bytes_of, PLAN_BEST, out);
 }
 
-/* ---- TVM
- * ---------------------------------------------------------------------------------------- */
+/* ---- TVM ----------------------------------------------------------------------------- */
 
 /* Number of others in use at some moment of its life: those that begin before it ends, without
  * those that ended before it began. */
@@ -123,8 +120,7 @@ static uint32_t *count_conflicts(mr_ctx *ctx, const plan_problem *problem)
     return count;
 }
 
-static void tvm(mr_ctx *ctx, const plan_problem *problem, bool conflicts_first,
-                plan_layout *out)
+static const uint32_t *order_by(mr_ctx *ctx, const plan_problem *problem, bool conflicts_first)
 {
     const uint32_t *conflicts = count_conflicts(ctx, problem);
     plan_key *keys = plan_keys(ctx, problem);
@@ -133,8 +129,18 @@ static void tvm(mr_ctx *ctx, const plan_problem *problem, bool conflicts_first,
         keys[i].first = conflicts_first ? conflicts[i] : bytes;
         keys[i].second = conflicts_first ? bytes : conflicts[i];
     }
-    plan_place_in_order(ctx, problem, plan_sort(ctx, keys, problem->buffers.n), PLAN_ABOVE,
-                        out);
+    return plan_sort(ctx, keys, problem->buffers.n);
+}
+
+const uint32_t *plan_order_by_size(mr_ctx *ctx, const plan_problem *problem)
+{
+    return order_by(ctx, problem, false);
+}
+
+static void tvm(mr_ctx *ctx, const plan_problem *problem, bool conflicts_first,
+                plan_layout *out)
+{
+    plan_place_in_order(ctx, problem, order_by(ctx, problem, conflicts_first), PLAN_ABOVE, out);
 }
 
 static void plan_rule_tvm_size(mr_ctx *ctx, const plan_problem *problem, plan_layout *out)
