@@ -257,18 +257,21 @@ static c10_device device_of(c10_joint *j)
     };
 }
 
-mr_status c10_joint_place(mr_placer *placer, const mr_schedule *schedule, c10_version version,
-                          const c10_options *options, double fraction)
+void c10_joint_open(c10_joint *j, mr_placer *placer, const mr_schedule *schedule,
+                    c10_version version, const c10_options *options)
 {
-    c10_joint j = {.placer = placer,
-                   .trace = schedule->trace,
-                   .streams = schedule->trace->streams.n};
-    const c10_device device = device_of(&j);
-    j.allocator = c10_new(placer->ctx, &device, version, options);
-    c10_joint_expect_farewells(&j, placer->addresses);
-    if (fraction > 0) MR_TRY(c10_set_memory_fraction(j.allocator, fraction));
-    const mr_online policy = {
-        .self = &j,
+    *j = (c10_joint){.placer = placer,
+                     .trace = schedule->trace,
+                     .streams = schedule->trace->streams.n};
+    const c10_device device = device_of(j);
+    j->allocator = c10_new(placer->ctx, &device, version, options);
+    c10_joint_expect_farewells(j, placer->addresses);
+}
+
+mr_online c10_joint_policy(c10_joint *j)
+{
+    return (mr_online){
+        .self = j,
         .alloc = joint_alloc,
         .free = joint_free,
         .defer = joint_defer,
@@ -276,6 +279,15 @@ mr_status c10_joint_place(mr_placer *placer, const mr_schedule *schedule, c10_ve
         .flush = joint_flush,
         .adopt = c10_joint_adopt,
     };
+}
+
+mr_status c10_joint_place(mr_placer *placer, const mr_schedule *schedule, c10_version version,
+                          const c10_options *options, double fraction)
+{
+    c10_joint j;
+    c10_joint_open(&j, placer, schedule, version, options);
+    if (fraction > 0) MR_TRY(c10_set_memory_fraction(j.allocator, fraction));
+    const mr_online policy = c10_joint_policy(&j);
     MR_TRY(mr_place_online(placer, schedule, &policy));
     MR_TRY(c10_sound(j.allocator));
     report(placer->ctx, j.allocator, placer->out);

@@ -49,6 +49,11 @@ typedef struct c10_joint {
 mr_status c10_joint_place(mr_placer *placer, const mr_schedule *schedule, c10_version version,
                           const c10_options *options, double fraction);
 
+/* The same for an allocator that stands before this one: what it hands on, by the policy. */
+void c10_joint_open(c10_joint *j, mr_placer *placer, const mr_schedule *schedule,
+                    c10_version version, const c10_options *options);
+mr_online c10_joint_policy(c10_joint *j);
+
 /* c10_joint_start: mr_online.adopt */
 mr_status c10_joint_adopt(void *self, mr_placer *placer, const mr_history *history,
                           uint32_t *handles);
