@@ -115,6 +115,9 @@ void mr_schedule_first_step(mr_ctx *ctx, mr_trace *trace, mr_schedule *schedule)
                     .row = MR_NONE};
     look(&f);
     write_events(ctx, &f, schedule);
+    mr_storage *own = MR_NEW_N(ctx, mr_storage, n); /* others read the trace's as well */
+    if (n) memcpy(own, trace->storages.at, n * sizeof *own);
     for (uint32_t s = 0; s < n; s++)
-        if (f.absent[s] || f.birth[s] != MR_NONE) trace->storages.at[s].before = false;
+        if (f.absent[s] || f.birth[s] != MR_NONE) own[s].before = false;
+    trace->storages.at = own;
 }

@@ -179,8 +179,10 @@ TEST(the_first_step_makes_states_before_its_update_and_knows_no_gradient_before)
 {
     mr_ctx ctx = {0};
     mr_trace trace = training(&ctx);
+    const mr_trace recorded = trace;
     CHECK_STR(begun(&ctx, &trace, 2),
               "+3 #0 +4 #1 -3 +1 #2 4>2 -2 +3 #0 +4 #1 -3 #2");
+    CHECK(recorded.storages.at[1].before && recorded.storages.at[2].before);
     CHECK(!trace.storages.at[1].before && !trace.storages.at[2].before);
     CHECK(trace.storages.at[0].before && trace.storages.at[1].after);
     mr_ctx_clear(&ctx);
