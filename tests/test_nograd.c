@@ -54,6 +54,23 @@ TEST(batch_normalization_reads_what_it_knows)
 
 /* What a dropout reads is in nobody's way when its result takes the place, unless it is read
  * once more behind it. */
+/* As recorded: memory-efficient attention notes its sums for the backward pass only. */
+TEST(fused_attention_notes_no_sums)
+{
+    mr_ctx ctx = {0};
+    mr_trace in, out;
+    uint32_t n = 0;
+    if (rewritten(&ctx, "models/bert-base-mlm-b32-s128-sdpa.csv.gz", "nograd", &in, &out))
+        TEST_FAIL("%s", ctx.failure.text);
+    for (uint32_t o = 0; o < out.ops.n; o++) {
+        const mr_op *op = &out.ops.at[o];
+        if (op->phase != MR_FORWARD || !strstr(op->name, "dot_product_efficient")) continue;
+        n += out.tensors.at[op->out.at[1]].bytes == 0;
+    }
+    CHECK_EQ(n, 12);
+    mr_ctx_clear(&ctx);
+}
+
 TEST(a_dropout_stays_whose_input_is_read_again)
 {
     static const step_op list[] = {

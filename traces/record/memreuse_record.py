@@ -1145,7 +1145,8 @@ def fused_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, sca
     by the formula.  Returns None for the last.
     """
     half = q.dtype in (torch.float16, torch.bfloat16)
-    fits = q.dim() == 4 and q.shape[-1] == k.shape[-1] == v.shape[-1] and q.shape[-1] % 8 == 0
+    width = q.shape[-1]     # in 16 bytes each, as both kernels load them
+    fits = q.dim() == 4 and width == k.shape[-1] == v.shape[-1] and width % (8 if half else 4) == 0
     backends = torch.backends.cuda
     if fits and half and attn_mask is None and q.shape[-1] <= 256 and backends.flash_sdp_enabled():
         return aten._scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal, False,

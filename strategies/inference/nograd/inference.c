@@ -180,26 +180,31 @@ static bool becomes_identity(writer *w, uint32_t dropout, uint32_t event)
     return true;
 }
 
-/* ---- batch normalization ----------------------------------------------------------------- */
+/* ---- what ops note for the backward pass ------------------------------------------------- */
+
+static void empty(writer *w, uint32_t o, uint32_t tensor)
+{
+    static const uint64_t nothing[] = {0};
+    mr_tensor *t = &w->r.out->tensors.at[tensor];
+    mr_storage *s = &w->r.out->storages.at[t->storage];
+    w->r.out->ops.at[o].written -= t->bytes;
+    t->rank = 1;
+    t->shape = nothing;
+    t->bytes = s->bytes = s->per_sample = 0;
+}
 
 /* With running statistics to read, those of the batch are empty; PyTorch's own kernel makes
- * room for them anyway. */
-static void read_statistics(writer *w, uint32_t o)
+ * room for them anyway.  So are the sums of memory-efficient attention. */
+static void note_nothing(writer *w, uint32_t o)
 {
     const mr_op *op = &w->r.in->ops.at[o];
-    static const uint64_t nothing[] = {0};
     bool running = false;
     for (uint32_t i = 0; i < op->in.n; i++)
         running |= home(w, op->in.at[i])->role == MR_ROLE_buffer;
-    if (!running || !strstr(op->name, "cudnn_batch_norm")) return;
-    for (uint32_t i = 1; i < op->out.n; i++) {
-        mr_tensor *t = &w->r.out->tensors.at[op->out.at[i]];
-        mr_storage *s = &w->r.out->storages.at[t->storage];
-        w->r.out->ops.at[o].written -= t->bytes;
-        t->rank = 1;
-        t->shape = nothing;
-        t->bytes = s->bytes = s->per_sample = 0;
-    }
+    if (running && strstr(op->name, "cudnn_batch_norm"))
+        for (uint32_t i = 1; i < op->out.n; i++) empty(w, o, op->out.at[i]);
+    if (strstr(op->name, "dot_product_efficient_attention") && op->out.n > 1)
+        empty(w, o, op->out.at[1]);
 }
 
 /* ---- the whole --------------------------------------------------------------------------- */
@@ -228,7 +233,7 @@ static void run(writer *w, uint32_t e)
     if (is_dropout(op) && becomes_identity(w, o, e)) return;
     mr_rewrite_run(&w->r, &w->where, o);
     w->r.out->ops.at[o].saved.n = 0;
-    if (op->phase == MR_FORWARD) read_statistics(w, o);
+    if (op->phase == MR_FORWARD) note_nothing(w, o);
     note(w, o);
 }
 
