@@ -198,7 +198,10 @@ const char *mr_param_takes(mr_ctx *ctx, const mr_param *param)
 {
     switch (param->type) {
     case MR_PARAM_TYPE_INT: return mr_printf(ctx, "a whole number%s", limits(ctx, param));
-    case MR_PARAM_TYPE_SIZE: return "a size such as 512, 2MiB or 1.5GiB";
+    case MR_PARAM_TYPE_SIZE:
+        return mr_printf(ctx, "a size%s, such as 512, 2MiB or 1.5GiB",
+                         *limits(ctx, param) ? mr_printf(ctx, "%s bytes", limits(ctx, param))
+                                             : "");
     case MR_PARAM_TYPE_REAL: return mr_printf(ctx, "a number%s", limits(ctx, param));
     case MR_PARAM_TYPE_BOOL: return "True or False";
     case MR_PARAM_TYPE_TEXT: return "a text";
