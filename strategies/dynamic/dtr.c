@@ -42,8 +42,9 @@ static const mr_param params_table[] = {
     MR_PARAM_CHOICE(settings, back, "recompute|swap|cheaper", "recompute",
                     "how it comes back: computed again, from a copy on the host, or by what"
                     " costs less time (Capuchin)"),
-    MR_PARAM_SIZE(settings, link, "25GB", 1, 1e15,
-                  "bytes per second over the host link, by which copies are planned"),
+    MR_PARAM_SIZE(settings, link, "20GB", 1, 1e15,
+                  "bytes per second over the host link, by which copies are planned: less than"
+                  " it has, since ops may be faster than planned"),
     MR_PARAM_BOOL(settings, sample, "False",
                   "score only some that may go, at distances drawn up to the root of their"
                   " number, as the prototype on GPUs does"),
