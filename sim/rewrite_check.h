@@ -19,7 +19,8 @@
  * overwritten only after their last reader.  Nothing is read that neither the program nor
  * autograd holds any more, and what autograd has saved is not written to before its gradient.
  * Every op of before still runs, once (or all its parts do), as the same work; or a stand-in
- * says why not.  What begins as a copy of something ends as one.  Buffers are the exception: a statistic is updated whenever an op runs.
+ * says why not.  What begins as a copy of something ends as one.  Buffers are the exception: a
+ * statistic is updated whenever an op runs.
  */
 #ifndef MR_REWRITE_CHECK_H
 #define MR_REWRITE_CHECK_H
