@@ -20,7 +20,8 @@
  * autograd holds any more, and what autograd has saved is not written to before its gradient.
  * Every op of before still runs, once (or all its parts do), as the same work; or a stand-in
  * says why not.  What begins as a copy of something ends as one.  Buffers are the exception: a
- * statistic is updated whenever an op runs.
+ * statistic is updated whenever an op runs.  Where several devices share a step, a gradient is
+ * added up over all of them before the update reads it.
  */
 #ifndef MR_REWRITE_CHECK_H
 #define MR_REWRITE_CHECK_H

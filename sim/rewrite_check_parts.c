@@ -68,6 +68,29 @@ static void place_moved(mr_referee *r, const mr_tensor *from, const mr_tensor *t
     r->packed[to->storage] = !cast && (r->packed[from->storage] || from->bytes > to->bytes);
 }
 
+static bool changes_itself(const mr_referee *r, const mr_op *op, uint32_t k)
+{
+    return k >= op->out.n
+           && mr_referee_storage(r->trace, op->in.at[k])
+                  == mr_referee_storage(r->trace, mr_referee_result(op, k));
+}
+
+/* A gradient by its scale, or what the update has made beside parameters and states; what is
+ * new or nothing yet anyway. */
+static bool is_scaled(const mr_referee *r, const mr_op *op, uint32_t k)
+{
+    const uint32_t v = (uint32_t)r->moved[k];
+    const uint32_t s = mr_referee_storage(r->trace, mr_referee_result(op, k));
+    const mr_role role = (mr_role)r->trace->storages.at[s].role;
+    if (!v || v >= r->before.values) return true;
+    if (op->phase != MR_UPDATE) return false;
+    if (role != MR_ROLE_gradient && role != MR_ROLE_temporary) return false;
+    const uint32_t maker = r->before.maker[v];
+    if (maker == MR_NONE) return role == MR_ROLE_gradient;
+    const mr_phase phase = r->before.trace->ops.at[maker].phase;
+    return phase == MR_BACKWARD || phase == MR_UPDATE;
+}
+
 /* Each result is what the input at its place was. */
 mr_status mr_referee_move(mr_referee *r, uint32_t o)
 {
@@ -79,6 +102,12 @@ mr_status mr_referee_move(mr_referee *r, uint32_t o)
     for (uint32_t k = mr_referee_results(op); k-- > 0;)
         r->moved[k] = mr_referee_seen(r, op->in.at[k]);
     for (uint32_t k = 0; k < mr_referee_results(op); k++) {
+        if (changes_itself(r, op, k) && !is_scaled(r, op, k))
+            return mr_fail(r->ctx, MR_EINVARIANT,
+                           "%s moves tensor %u onto itself, which changes %s, expected a"
+                           " gradient to be scaled in the update, or another place",
+                           mr_referee_named(r->ctx, r->trace, o), mr_referee_result(op, k),
+                           mr_referee_told(r, r->moved[k]));
         r->holds[mr_referee_storage(r->trace, mr_referee_result(op, k))] = r->moved[k];
         place_moved(r, &r->trace->tensors.at[op->in.at[k]],
                     &r->trace->tensors.at[mr_referee_result(op, k)]);

@@ -126,6 +126,25 @@ TEST(the_referee_sees_what_is_wrong_with_a_cast)
     referee_says(RESNET, "amp:bfloat16", plant, said, MR_COUNT(said));
 }
 
+static void change_parameter(mr_ctx *ctx, const mr_trace *in, mr_trace *out, uint32_t mistake)
+{
+    mr_op *op =
+        &out->ops
+             .at[op_named(out, in->ops.n, "aten::_amp_foreach_non_finite_check_and_unscale_")];
+    (void)ctx;
+    for (uint32_t t = 0; t < in->tensors.n && mistake == 0; t++)
+        if (in->storages.at[in->tensors.at[t].storage].role == MR_ROLE_parameter)
+            op->in.at[0] = op->mutates.at[0] = t;
+    if (mistake == 1) op->phase = MR_BACKWARD;
+}
+
+TEST(the_referee_sees_that_a_move_changes_something)
+{
+    static const char *const said[] = {"onto itself, which changes",
+                                       "onto itself, which changes"};
+    referee_says(RESNET, "amp", change_parameter, said, MR_COUNT(said));
+}
+
 /* What a sum in place makes has the precision of what it is written over, and so has its
  * gradient: nothing is cast there and back. */
 TEST(sums_in_place_cost_no_more_than_others)

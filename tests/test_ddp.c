@@ -170,4 +170,37 @@ TEST(the_referee_sees_what_is_wrong)
     referee_says(BERT, "ddp:view=True", plant, said, MR_COUNT(said));
 }
 
+/* Of the ops of that name all, or only the last. */
+static void forget_ops(mr_trace *t, const char *name, bool all)
+{
+    uint32_t last = MR_NONE;
+    for (uint32_t o = op_named(t, 0, name); o != MR_NONE; o = op_named(t, o + 1, name)) {
+        if (all) forget_op(t, o);
+        last = o;
+    }
+    if (last != MR_NONE) forget_op(t, last);
+}
+
+static void forget_collective(mr_ctx *ctx, const mr_trace *in, mr_trace *t, uint32_t mistake)
+{
+    (void)ctx, (void)in;
+    const bool sharded = op_named(t, 0, "c10d::reduce_scatter_") != MR_NONE;
+    if (mistake < 2)
+        forget_ops(t, sharded ? "c10d::reduce_scatter_" : "c10d::allreduce_", !mistake);
+    if (mistake == 2) forget_ops(t, "c10d::allgather_", true);
+}
+
+/* Each would go its own way by gradients that have not been added up. */
+TEST(the_referee_sees_that_devices_part_ways)
+{
+    static const char *const said[] = {"expected a collective", "expected a collective",
+                                       "expected an all-gather"};
+    referee_says(BERT, "ddp", forget_collective, said, 2);
+    referee_says(BERT, "ddp:view=True", forget_collective, said, 2);
+    referee_says(BERT, "ddp:zero=1", forget_collective, said, MR_COUNT(said));
+    referee_says(BERT, "ddp:zero=2", forget_collective, said, MR_COUNT(said));
+    referee_says("models/twins/bert-base-amp-float16.csv.gz", "ddp", forget_collective, said,
+                 2);
+}
+
 TEST_MAIN()

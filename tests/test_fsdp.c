@@ -339,6 +339,9 @@ static void plant(mr_ctx *ctx, const mr_trace *in, mr_trace *t, uint32_t mistake
     if (mistake == 7) forget_op(t, update);
     if (mistake == 8) t->stand_ins.n = 0;
     if (mistake == 9) t->ops.at[taken].in.n = t->ops.at[taken].out.n - 1;
+    uint32_t scatter = in->ops.n;
+    while (t->ops.at[scatter].engine != MR_ENGINE_reduce_scatter) scatter++;
+    if (mistake == 10) forget_op(t, scatter);
 }
 
 TEST(the_referee_sees_what_is_wrong)
@@ -349,6 +352,7 @@ TEST(the_referee_sees_what_is_wrong)
         "has dropped",           "no new op has read what",
         "no new op has read what", "is not run any more",
         "is not run any more",   "expected it to write what it reads",
+        "expected a collective",
     };
     referee_says(GPT2, "fsdp", plant, said, MR_COUNT(said));
 }

@@ -213,6 +213,7 @@ mr_status replica_rewrite(mr_ctx *ctx, const mr_trace *in, const replica_choice 
     mr_where_init(&w->r, &w->where);
     MR_PUSH(ctx, &out->streams, out->streams.at[out->streams.n - 1] + 1);
     w->stream = out->streams.n - 1;
+    out->ranks = (uint32_t)choice->ranks;
     sharded_begin(&w->update, &w->r, choice->zero ? choice->ranks : 1);
     w->updates = w->last = MR_NONE;
     for (uint32_t e = 0; e < in->events.n; e++) {

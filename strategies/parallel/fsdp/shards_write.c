@@ -183,6 +183,7 @@ mr_status shards_rewrite(mr_ctx *ctx, const mr_trace *in, const shards_choice *c
     shards_find_visits(s);
     shards_find_owners(s);
     mr_where_init(&w->t.r, &w->t.where);
+    out->ranks = (uint32_t)choice->ranks;
     w->t.gather_stream = new_stream(ctx, out);
     w->t.reduce_stream = new_stream(ctx, out);
     w->t.received = w->t.sent = MR_NONE;
