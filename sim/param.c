@@ -54,6 +54,16 @@ const char *mr_print_size(mr_ctx *ctx, uint64_t bytes)
     return mr_printf(ctx, "%" PRIu64 "%s", bytes, names[i]);
 }
 
+const char *mr_say_size(mr_ctx *ctx, uint64_t bytes)
+{
+    static const char *const names[] = {"KiB", "MiB", "GiB", "TiB"};
+    double size = (double)bytes / 1024;
+    unsigned i = 0;
+    if (bytes < 1024) return mr_printf(ctx, "%" PRIu64 " B", bytes);
+    while (size >= 999.995 && i + 1 < MR_COUNT(names)) size /= 1024, i++;
+    return mr_printf(ctx, "%.2f %s", size, names[i]);
+}
+
 /* ---- setting ----------------------------------------------------------------------------- */
 
 static const char *choice(mr_ctx *ctx, const char *choices, uint64_t index)

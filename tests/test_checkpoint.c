@@ -302,4 +302,32 @@ TEST(a_region_that_changes_what_it_has_not_made_stays)
     mr_ctx_clear(&ctx);
 }
 
+static bool remarks(const mr_trace *trace, const char *what)
+{
+    for (uint32_t i = 0; i < trace->remarks.n; i++)
+        if (strstr(trace->remarks.at[i], what)) return true;
+    return false;
+}
+
+/* Stages that run again may take more than what is let go. */
+TEST(revolve_says_when_it_saves_nothing)
+{
+    mr_ctx ctx = {0};
+    mr_trace in;
+    mr_answer answer;
+    CHECK(!evaluated(&ctx, "models/twins/vgg16-b16.csv.gz", "revolve", &in, &answer));
+    CHECK(remarks(&answer.trace, "revolve saves nothing here"));
+    CHECK(!evaluated(&ctx, "models/resnet50-b64-i224.csv.gz", "revolve", &in, &answer));
+    CHECK(!remarks(&answer.trace, "revolve saves nothing here"));
+    mr_ctx_clear(&ctx);
+}
+
+TEST(budgets_that_are_too_small_are_told_in_one_form)
+{
+    const char *resnet = "models/resnet50-b64-i224.csv.gz";
+    refuses(resnet, "rotor:budget=1GiB", "no plan within 1.00 GiB; 'resnet50-b64-i224.csv.gz'"
+                                         " can be brought down from 5.37 GiB");
+    refuses(resnet, "chen:budget=10%", "no plan within 549.52 MiB");
+}
+
 TEST_MAIN()

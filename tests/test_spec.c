@@ -93,4 +93,14 @@ TEST(sizes_are_read_with_their_units)
         if (mr_parse_size(wrong[i], &bytes)) TEST_FAIL("'%s' was taken for a size", wrong[i]);
 }
 
+TEST(sizes_in_sentences_are_rounded)
+{
+    mr_ctx ctx = {0};
+    CHECK_STR(mr_say_size(&ctx, 0), "0 B");
+    CHECK_STR(mr_say_size(&ctx, 1023), "1023 B");
+    CHECK_STR(mr_say_size(&ctx, 1782198928), "1.66 GiB");
+    CHECK_STR(mr_say_size(&ctx, (1 << 20) - 1), "1.00 MiB");
+    mr_ctx_clear(&ctx);
+}
+
 TEST_MAIN()

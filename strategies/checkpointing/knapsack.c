@@ -152,8 +152,8 @@ static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr
     return mr_fail(ctx, MR_EUNSUPPORTED,
                    "knapsack finds no results to save within %s; '%s' takes %s at least, and %s"
                    " as it is",
-                   mr_print_size(ctx, budget), in->name, mr_print_size(ctx, peak),
-                   mr_print_size(ctx, was));
+                   mr_say_size(ctx, budget), in->name, mr_say_size(ctx, peak),
+                   mr_say_size(ctx, was));
 }
 
 const mr_strategy mr_strategy_knapsack = {

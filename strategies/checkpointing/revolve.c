@@ -3,6 +3,7 @@
  * Stages count as equal, so the plan follows from their number alone (chain/chain_revolve.c).
  */
 #include "chain_step.h"
+#include "step_budget.h"
 #include "strategy.h"
 
 typedef struct settings {
@@ -23,7 +24,8 @@ static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr
     chain_actions plan = {0};
     MR_TRY(chain_step_of(ctx, in, (uint32_t)s->stages, &step));
     chain_revolve(ctx, step.problem.n, (uint32_t)s->slots, &plan);
-    return chain_step_rewrite(ctx, &step, &plan, out);
+    MR_TRY(chain_step_rewrite(ctx, &step, &plan, out));
+    return step_remark_peak(ctx, "revolve", in, out);
 }
 
 const mr_strategy mr_strategy_revolve = {

@@ -257,6 +257,6 @@ mr_status chain_step_too_small(mr_ctx *ctx, const chain_step *step, const char *
         ctx, MR_EUNSUPPORTED,
         "%s finds no plan within %s; '%s' can be brought down from %s to about %s, of"
         " which %s are held whatever is computed again",
-        who, mr_print_size(ctx, budget), step->trace->name, mr_print_size(ctx, step->peak),
-        mr_print_size(ctx, least), mr_print_size(ctx, step->around));
+        who, mr_say_size(ctx, budget), step->trace->name, mr_say_size(ctx, step->peak),
+        mr_say_size(ctx, least), mr_say_size(ctx, step->around));
 }
