@@ -136,6 +136,7 @@ TEST(saved_tensors_go_to_the_host_as_they_are_saved)
                    "checkpoint:by=sqrt+offload:save_on_cpu");
     gives_a_result("models/gpt2-small-b8-s1024.csv.gz",
                    "chunk:attention=4+offload:save_on_cpu");
+    gives_a_result("models/llama-7b-b1-s2048-bf16.csv.gz", "fuse+offload:save_on_cpu");
     gives_a_result("models/lstm-650-b20-s35.csv.gz", "offload");
     gives_a_result("models/lstm-650-b20-s35.csv.gz", "offload:interval");
 }
@@ -149,11 +150,13 @@ TEST(what_works_in_place_is_changed_once)
     gives_a_result("models/bert-base-mlm-b32-s128.csv.gz",
                    "inplace:add=True,dropout=True+chunk:attention=4");
     gives_a_result(RESNET, "inplace:abn=relu+knapsack");
+    gives_a_result("models/llama-7b-b1-s2048-bf16.csv.gz", "release+fuse");
 }
 
 TEST(orders_that_cannot_work_are_refused)
 {
     refuses("models/vgg16-b64-i224.csv.gz", "fuse+nograd", "(nograd+fuse)");
+    refuses("models/llama-7b-b1-s2048-bf16.csv.gz", "fuse+release", "reads a parameter when");
     refuses("models/twins/bert-base-inplace.csv.gz", "dtr+nograd", "(nograd+dtr)");
     refuses(RESNET, "offload:conv+inplace:abn=relu", "expected inplace:abn before that");
     refuses("models/twins/vit-b16-checkpoint-attention.csv.gz", "amp", "expected amp before");

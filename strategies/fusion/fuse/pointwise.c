@@ -353,6 +353,27 @@ static void write_events(fuser *f)
     }
 }
 
+/* What saves a parameter that is updated inside the backward pass stays apart: its gradient has
+ * to be through before that, and would wait for others. */
+static void find_changed(fuser *f)
+{
+    bool *changed = MR_NEW_N(f->ctx, bool, f->in->storages.n);
+    uint32_t last = 0;
+    for (uint32_t e = 0; e < f->in->events.n; e++)
+        if (f->in->events.at[e].kind == MR_RUN
+            && op_at(f, f->in->events.at[e].id)->phase == MR_BACKWARD)
+            last = e;
+    for (uint32_t e = 0; e < last; e++) {
+        if (f->in->events.at[e].kind != MR_RUN) continue;
+        const mr_op *op = op_at(f, f->in->events.at[e].id);
+        for (uint32_t i = 0; i < op->mutates.n && op->phase == MR_UPDATE; i++)
+            changed[storage_of(f, op->mutates.at[i])] = true;
+    }
+    for (uint32_t o = 0; o < f->in->ops.n; o++)
+        for (uint32_t i = 0; i < op_at(f, o)->saved.n; i++)
+            f->fixed[o] |= changed[storage_of(f, op_at(f, o)->saved.at[i].tensor)];
+}
+
 static void find_fixed(fuser *f)
 {
     for (uint32_t o = 0; o < f->in->ops.n; o++) {
@@ -360,6 +381,7 @@ static void find_fixed(fuser *f)
         if (again == MR_NONE) continue;
         f->fixed[o] = f->fixed[again] = true;
     }
+    find_changed(f);
 }
 
 mr_status pointwise_fuse(mr_ctx *ctx, const mr_trace *in, mr_trace *out)

@@ -101,7 +101,9 @@ static void look_for_late(writer *w)
 /* Is entry i what the op has made of it, so that it is there after the op only? */
 static bool is_result(const writer *w, const mr_op *op, uint32_t i)
 {
+    const uint32_t birth = w->r.birth[tensor_at(w, op->saved.at[i].tensor)->storage];
     if (op->saved.at[i].as != MR_SAVED_INPUT) return true;
+    if (birth != MR_NONE && op == &w->r.in->ops.at[birth]) return true; /* fused with its maker */
     for (uint32_t k = 0; k < op->mutates.n; k++)
         if (tensor_at(w, op->mutates.at[k])->storage
             == tensor_at(w, op->saved.at[i].tensor)->storage)

@@ -65,6 +65,16 @@ static void touch(looker *l, mr_ids ids, uint32_t o)
     for (uint32_t i = 0; i < ids.n; i++) l->last[storage_of(l, ids.at[i])] = o;
 }
 
+/* What a fused kernel has saved waits for the last of its gradients, which may be others. */
+static void touch_fused(looker *l, uint32_t of, uint32_t o)
+{
+    if (of == MR_NONE || strncmp(l->in->ops.at[of].name, "triton_", 7) != 0) return;
+    for (uint32_t i = 0; i < l->in->ops.at[of].saved.n; i++) {
+        const uint32_t s = storage_of(l, l->in->ops.at[of].saved.at[i].tensor);
+        if (l->in->storages.at[s].role == MR_ROLE_parameter) l->last[s] = o;
+    }
+}
+
 static bool touches_gradient(const looker *l, mr_ids ids)
 {
     for (uint32_t i = 0; i < ids.n; i++)
@@ -83,6 +93,7 @@ static mr_status look_at(looker *l, uint32_t o)
         touch(l, op->in, o);
         touch(l, op->mutates, o);
         touch(l, op->out, o);
+        touch_fused(l, op->of, o);
     } else if (!l->out->update.replaced[o] && l->backward
                && (touches_gradient(l, op->in) || touches_gradient(l, op->mutates))) {
         return refuse(
