@@ -60,8 +60,11 @@ const char *mr_say_size(mr_ctx *ctx, uint64_t bytes)
     double size = (double)bytes / 1024;
     unsigned i = 0;
     if (bytes < 1024) return mr_printf(ctx, "%" PRIu64 " B", bytes);
-    while (size >= 999.995 && i + 1 < MR_COUNT(names)) size /= 1024, i++;
-    return mr_printf(ctx, "%.2f %s", size, names[i]);
+    while (size > 999.99 && i + 1 < MR_COUNT(names)) size /= 1024, i++;
+    uint64_t hundredths = (uint64_t)(size * 100);
+    hundredths += (double)hundredths < size * 100;
+    return mr_printf(ctx, "%" PRIu64 ".%02" PRIu64 " %s", hundredths / 100, hundredths % 100,
+                     names[i]);
 }
 
 /* ---- setting ----------------------------------------------------------------------------- */

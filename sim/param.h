@@ -43,7 +43,7 @@ typedef struct mr_param {
 bool mr_parse_size(const char *text, uint64_t *bytes);
 /* Shortest exact spelling: 2MiB, 1536, 20GiB. */
 const char *mr_print_size(mr_ctx *ctx, uint64_t bytes);
-/* Rounded, for a sentence: 512 B, 1.66 GiB. */
+/* Rounded up, for a sentence: 512 B, 1.66 GiB; a budget of what it says is enough. */
 const char *mr_say_size(mr_ctx *ctx, uint64_t bytes);
 
 /* MR_EUSAGE says what was found and what the parameter takes. */

@@ -150,7 +150,10 @@ static uint64_t refused(mr_ctx *ctx, const mr_trace *in, const char *spec_text)
     const mr_stage *first = &spec.rewrites.at[0];
     if (!first->strategy->rewrite(ctx, first->params, in, &out)) return 0;
     const char *least = strstr(ctx->failure.text, "to about ");
-    return least ? strtoull(least + strlen("to about "), NULL, 10) : 0;
+    char *unit;
+    const double size = least ? strtod(least + strlen("to about "), &unit) : 0;
+    if (!least) return 0;
+    return (uint64_t)(size * (!strncmp(unit, " GiB", 4) ? 1 << 30 : 1 << 20)) + 1;
 }
 
 TEST(a_budget_that_is_too_small_is_refused_with_one_that_is_not)

@@ -327,7 +327,7 @@ TEST(budgets_that_are_too_small_are_told_in_one_form)
     const char *resnet = "models/resnet50-b64-i224.csv.gz";
     refuses(resnet, "rotor:budget=1GiB", "no plan within 1.00 GiB; 'resnet50-b64-i224.csv.gz'"
                                          " can be brought down from 5.37 GiB");
-    refuses(resnet, "chen:budget=10%", "no plan within 549.52 MiB");
+    refuses(resnet, "chen:budget=10%", "no plan within 549.53 MiB");
 }
 
 TEST_MAIN()
