@@ -1,6 +1,8 @@
 /* part_sizes -- sizes of a part of a batch. */
 #include "part_sizes.h"
 
+#include "cost.h"
+
 /* As torch.chunk divides: all parts have as many but the last, which has the rest.  Where it
  * would make fewer parts than asked for, none differs from another by more than one. */
 static uint64_t samples(const mr_share *share)
@@ -115,6 +117,16 @@ static uint64_t exchanged(const mr_share *share, const mr_trace *trace, mr_ids i
     return bytes;
 }
 
+/* What cuBLAS takes for a product is of one size; temporaries of other ops have that of what
+ * they work on. */
+static uint64_t workspace(const mr_share *share, const mr_trace *trace, const mr_op *whole)
+{
+    const mr_work work = mr_work_of(trace, whole);
+    if (work.math == MR_MATMUL && work.products.n) return whole->workspace;
+    if (!share->instead) return whole->workspace / share->parts;
+    return in_proportion(whole->workspace, share->instead, share->batch);
+}
+
 void mr_share_op(const mr_share *share, const mr_trace *trace, const mr_op *whole, mr_op *part)
 {
     part->flops = amount(share, whole->flops, whole->flops_per_sample);
@@ -122,8 +134,6 @@ void mr_share_op(const mr_share *share, const mr_trace *trace, const mr_op *whol
     part->written = exchanged(share, trace, whole->out, whole->written);
     part->written = exchanged(share, trace, whole->mutates, part->written);
     part->ns = whole->ns / share->parts;
-    part->workspace = whole->workspace / share->parts;
-    if (!share->instead) return;
-    part->ns = in_proportion(whole->ns, share->instead, share->batch);
-    part->workspace = in_proportion(whole->workspace, share->instead, share->batch);
+    part->workspace = workspace(share, trace, whole);
+    if (share->instead) part->ns = in_proportion(whole->ns, share->instead, share->batch);
 }
