@@ -3,7 +3,7 @@
  *
  * traces/models/peaks.csv is what was measured (tests/oracle/torch/peaks.sh);
  * bench/results/allocator_peaks.csv says how far off the prediction is, with the workspaces of the
- * ops and without, in percent.  traces/models/twins/peaks.csv and
+ * ops and without, in percent.  traces/models/twins/twin_peaks.csv and
  * bench/results/technique_peaks.csv are the same of techniques: predicted from the plain recording,
  * measured with the technique switched on.  No error may grow.  UPDATE=1 writes them anew.
  */
@@ -191,7 +191,7 @@ static void try_technique(const rows *stored, const mr_csv_row *measured, const 
 TEST(peaks_under_techniques_are_predicted_from_plain_recordings)
 {
     mr_ctx ctx = {0};
-    const rows measured = read_table(&ctx, FOLDER "/twins/peaks.csv");
+    const rows measured = read_table(&ctx, FOLDER "/twins/twin_peaks.csv");
     const rows manifest = read_table(&ctx, FOLDER "/twins/MANIFEST.csv");
     const rows specs = read_table(&ctx, BENCH "/twin_specs.csv");
     const rows stored = read_table(&ctx, TECHNIQUES);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# peaks.sh LIBRARIES PYTHON -- makes traces/models/peaks.csv and traces/models/twins/peaks.csv again:
+# peaks.sh LIBRARIES PYTHON -- makes traces/models/peaks.csv and traces/models/twins/twin_peaks.csv again:
 # what PyTorch's own allocator holds in the training steps of those plain recordings and twins that
 # have no convolutions.
 libraries=${1:?usage: peaks.sh LIBRARIES PYTHON}
@@ -28,4 +28,4 @@ measure() { # TABLE, programs as lines
     done
 }
 . "$here/../../../traces/record/plain.sh" | measure "$models/peaks.csv" \
-    && . "$here/../../../traces/record/twins.sh" | measure "$models/twins/peaks.csv"
+    && . "$here/../../../traces/record/twins.sh" | measure "$models/twins/twin_peaks.csv"
