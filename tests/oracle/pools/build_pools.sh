@@ -2,7 +2,8 @@
 # build_pools.sh OUT [RMM] [TENSORFLOW]
 # Builds the drivers of real pools into OUT.  RMM is a folder that holds the unpacked wheels of
 # librmm and rapids_logger (folders librmm/ and rapids_logger/), TENSORFLOW one with that of
-# tensorflow (folder tensorflow/); "" leaves a driver out.  CUDA_INC: headers of the CUDA toolkit.
+# tensorflow (folder tensorflow/); "" leaves a driver out.  CUDA_INC: headers of the CUDA
+# toolkit.
 set -e
 out=${1:?usage: build_pools.sh OUT [RMM] [TENSORFLOW]}; rmm=$2; tf=$3
 here=$(cd "$(dirname "$0")" && pwd)

@@ -9,7 +9,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 tmp=$(mktemp -d); trap 'rm -r "$tmp"' EXIT
 same=0; bad=0
 for seed in $(seq "$first" "$last"); do
-  python3 -B "$here/pool_script.py" "$spec" "$capacity" "$seed" "$operations" "$streams" "$least" > "$tmp/ops"
+  python3 -B "$here/pool_script.py" "$spec" "$capacity" "$seed" "$operations" "$streams" \
+    "$least" > "$tmp/ops"
   PYTHONPATH=$here PYTHONDONTWRITEBYTECODE=1 "$@" "$tmp/ops" > "$tmp/real" 2> "$tmp/err"
   "$run" "$tmp/ops" > "$tmp/ours" 2>> "$tmp/err"
   if [ -s "$tmp/real" ] && cmp -s <("$here/any_release_order.sh" "$tmp/real") \
@@ -17,7 +18,8 @@ for seed in $(seq "$first" "$last"); do
     same=$((same + 1))
   else
     bad=$((bad + 1)); echo "seed $seed differs ($spec)"; head -c 300 "$tmp/err"
-    diff <("$here/any_release_order.sh" "$tmp/real") <("$here/any_release_order.sh" "$tmp/ours") | head -n 6
+    diff <("$here/any_release_order.sh" "$tmp/real") \
+      <("$here/any_release_order.sh" "$tmp/ours") | head -n 6
   fi
 done
 echo "$spec: $same identical, $bad differ"

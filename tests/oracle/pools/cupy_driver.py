@@ -2,8 +2,9 @@
 
     cupy_driver.py SCRIPT
 
-Needs no GPU: the few functions of the CUDA runtime that the pool calls are replaced by ones that
-answer for the script's device.  CuPy's modules look them up in each other by name, as capsules.
+Needs no GPU: the few functions of the CUDA runtime that the pool calls are replaced by ones
+that answer for the script's device.  CuPy's modules look them up in each other by name, as
+capsules.
 """
 import ctypes
 import sys

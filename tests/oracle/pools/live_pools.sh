@@ -39,7 +39,8 @@ if [ -n "$POOLS_ORT" ] && [ -n "$POOLS_ORT_SHIM" ]; then
   for spec in ort ort:arena_extend_strategy=kSameAsRequested ort:gpu_mem_limit=134217728 \
       ort:max_dead_bytes_per_chunk=65536,initial_growth_chunk_size_bytes=262144 \
       ort:initial_chunk_size_bytes=67108864; do
-    compare $spec 268435456 1 8 env LD_PRELOAD="$POOLS_ORT_SHIM" "$POOLS_ORT" "$here/ort_driver.py"
+    compare $spec 268435456 1 8 env LD_PRELOAD="$POOLS_ORT_SHIM" "$POOLS_ORT" \
+      "$here/ort_driver.py"
   done
 fi
 [ $none = 0 ] || echo "no real pool is named: POOLS_CUPY, POOLS_RMM, POOLS_TF, POOLS_ORT"

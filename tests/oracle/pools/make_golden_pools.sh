@@ -12,12 +12,12 @@ cupy=("$POOLS_CUPY" "$here/cupy_driver.py")
 golden cupy cupy 268435456 901 3 18 "${cupy[@]}"
 golden cupy-limit cupy:limit=200000000 268435456 902 2 18 "${cupy[@]}"
 golden rmm-pool rmm_pool 100000000 911 3 8 "$POOLS_RMM"
-golden rmm-pool-maximum rmm_pool:initial_pool_size=256,maximum_pool_size=50000128 100000000 912 2 8 \
-  "$POOLS_RMM"
+golden rmm-pool-maximum rmm_pool:initial_pool_size=256,maximum_pool_size=50000128 \
+  100000000 912 2 8 "$POOLS_RMM"
 golden rmm-arena rmm_arena 100000000 913 3 8 "$POOLS_RMM"
 golden rmm-arena-small rmm_arena:arena_size=4194304 100000000 914 2 8 "$POOLS_RMM"
-golden rmm-binning rmm_binning:min_size_exponent=8,max_size_exponent=14,percent_of_free_device_memory=10 \
-  100000000 915 3 8 "$POOLS_RMM"
+rmm_bins=rmm_binning:min_size_exponent=8,max_size_exponent=14
+golden rmm-binning $rmm_bins,percent_of_free_device_memory=10 100000000 915 3 8 "$POOLS_RMM"
 golden rmm-binning-cuda rmm_binning:min_size_exponent=10,max_size_exponent=13,upstream=cuda \
   100000000 916 3 8 "$POOLS_RMM"
 golden bfc bfc 268435456 921 1 8 "$POOLS_TF"

@@ -3,8 +3,8 @@
     LD_PRELOAD=ort_shim.so ort_driver.py SCRIPT
 
 An arena is reached through the outputs of a session: a model of one op makes a tensor of as
-many bytes as it is told, and the value lives until it is let go.  A flush is a run that shrinks the
-arena afterwards and whose output lies elsewhere.
+many bytes as it is told, and the value lives until it is let go.  A flush is a run that shrinks
+the arena afterwards and whose output lies elsewhere.
 """
 import ctypes
 import os

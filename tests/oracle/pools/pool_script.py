@@ -10,8 +10,10 @@ A script begins with the strategy that models the pool and the bytes of the devi
 
 Drivers of real pools and pools_run answer with the same lines:
 
-    R SEGMENT BYTES       the device gave a segment, numbered as they come       X SEGMENT    it got it back
-    ID SEGMENT OFFSET     where a request lies                                   ID refused   it was not served
+    R SEGMENT BYTES       the device gave a segment, numbered as they come
+    X SEGMENT             it got it back
+    ID SEGMENT OFFSET     where a request lies
+    ID refused            it was not served
 """
 import random
 import sys
@@ -37,7 +39,8 @@ class Device:
         """The address, 0 when there is no room."""
         if size > self.room:
             return 0
-        address, self.next = self.next, self.next + (size + (2 << 20) - 1) // (1 << 21) * (1 << 21)
+        address = self.next
+        self.next += (size + (2 << 20) - 1) // (1 << 21) * (1 << 21)
         self.room -= size
         self.held[address] = len(self.segments)
         self.segments.append((address, size))
