@@ -528,6 +528,8 @@ TEST(the_referee_accepts_what_options_do_to_random_lives)
         "firstfit:alignment=1",
         "bestfit:alignment=3",
         "exactfit:alignment=1",
+        "stalloc",
+        "stalloc:expandable_segments=True",
         "cudamallocasync:reuse_allow_internal_dependencies=False",
         "cudamallocasync:release_threshold=64MiB,step=512",
     };

@@ -2,7 +2,8 @@
  *
  * It sees every allocation and every free before it places the first: what a compiler could do
  * that knows the step, and a measure for allocators that do not.  Iterations that are alike are
- * planned once.  Streams and private pools are not kept apart.  The rules that choose the addresses are in plan/.
+ * planned once.  Streams and private pools are not kept apart.  The rules that choose the
+ * addresses are in plan/.
  */
 #include "plan.h"
 #include "strategy.h"
