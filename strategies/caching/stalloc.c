@@ -3,7 +3,7 @@
  * The trace is the run that is profiled.  Requests that come in every iteration, in one order
  * and of one size, are static: their places in one pool, taken at once, are planned by their
  * lives in all iterations.  Every other request goes to PyTorch's caching allocator.  With a
- * single iteration all requests are static.
+ * single iteration all requests are static.  In the pool streams are not kept apart.
  *
  * Its authors mark requests of some layers (experts) as dynamic and look at three iterations;
  * here the trace itself tells which requests vary.  Their "split-and-fuse", and dynamic
