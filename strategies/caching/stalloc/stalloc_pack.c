@@ -5,7 +5,8 @@
  *     size 4   |  d d d         |      else in parts; what has no room makes a new layer on top
  *
  * STAlloc tries two algorithms and keeps the better plan; here layers are tried whole, then
- * apart.
+ * apart.  It is its idea, not its code: on minimalloc's A this is 28 % above the load, where
+ * STAlloc was measured at 92 %, and on a ResNet-50 0.4 % (of another one STAlloc: 0.8 %).
  */
 #include "stalloc.h"
 
