@@ -44,7 +44,7 @@ static bool trial_begin(mr_ctx *ctx, const mr_scene *scene, const mr_cell *cell,
     if (mr_evaluate(ctx, &out->question, &out->unlimited) != MR_OK) return false;
     out->question.device = &scene->device;
     out->placement.rewrites.n = 0;
-    out->question.trace = &out->unlimited.trace;
+    out->question.trace = &out->unlimited.rewritten;
     out->question.spec = &out->placement;
     return out->unlimited.metrics.refusals == 0;
 }

@@ -198,6 +198,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     mr_suite suite;
     fidelity f = {.suite = &suite, .manner = mr_manner_of(args)};
     MR_TRY(mr_suite_read(ctx, args->words.at[0], &suite));
+    if (args->output) MR_TRY(mr_output_check(ctx, args->words.at[0], args->output));
     MR_TRY(mr_probe(ctx, &suite.devices.at[0].device, &f.manner));
     MR_TRY(mr_suite_compute(ctx, &suite, NULL, (uint32_t)args->jobs));
     f.outcomes = MR_NEW_N(ctx, outcome, suite.cells.n);

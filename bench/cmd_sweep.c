@@ -42,11 +42,21 @@ static void report_failures(mr_ctx *ctx, const mr_suite *suite, int *answer)
     }
 }
 
+/* Neither the suite nor a recording of it is written over. */
+static mr_status check_output(mr_ctx *ctx, const mr_suite *suite, const char *output)
+{
+    MR_TRY(mr_output_check(ctx, suite->path, output));
+    for (uint32_t t = 0; t < suite->traces.n; t++)
+        MR_TRY(mr_output_check(ctx, suite->traces.at[t].path, output));
+    return MR_OK;
+}
+
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 {
     mr_suite suite;
     const char *output = args->output && strcmp(args->output, "-") != 0 ? args->output : NULL;
     MR_TRY(mr_suite_read(ctx, args->words.at[0], &suite));
+    if (output) MR_TRY(check_output(ctx, &suite, output));
     MR_TRY(mr_suite_compute(ctx, &suite, output, (uint32_t)args->jobs));
     mr_suite_judge(ctx, &suite);
     if (output) MR_TRY(write_cells(ctx, &suite, output));

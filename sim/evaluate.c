@@ -69,8 +69,9 @@ mr_status mr_evaluate(mr_ctx *ctx, const mr_question *question, mr_answer *answe
 {
     const mr_spec *spec = question->spec;
     const mr_device *device = question->device;
-    answer->trace = *question->trace;
-    MR_TRY(rewrite(ctx, spec, &answer->trace));
+    answer->rewritten = *question->trace;
+    MR_TRY(rewrite(ctx, spec, &answer->rewritten));
+    answer->trace = answer->rewritten;
     MR_TRY(schedule(ctx, question, answer));
 
     answer->placement = (mr_placement){.schedule = &answer->schedule, .oom_at = MR_NONE};

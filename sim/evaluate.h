@@ -23,7 +23,8 @@ typedef struct mr_question {
 } mr_question;
 
 typedef struct mr_answer {
-    mr_trace trace; /* after the rewrites */
+    mr_trace rewritten; /* after the rewrites: may be asked again */
+    mr_trace trace;     /* what the schedule is of: with workspaces, begun as a program is */
     mr_schedule schedule;
     mr_placement placement;
     mr_metrics metrics;
