@@ -130,6 +130,24 @@ static bool works_on_parts(const devices *d, const mr_op *op)
     return false;
 }
 
+/* An op over lists has at place k of each what belongs to parameter k: a parameter of fewer rows
+ * than devices is whole on one of them, and so is its state. */
+static bool has_whole_state(const devices *d, const mr_op *op, uint32_t k)
+{
+    const uint32_t n = op->mutates.n;
+    uint32_t states = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (d->after->storages.at[storage_of(d, op->mutates.at[i])].role != MR_ROLE_parameter)
+            return false;
+    for (uint32_t i = k; op->in.n % n == 0 && i < op->in.n; i += n) {
+        const uint32_t s = storage_of(d, op->in.at[i]);
+        if (d->after->storages.at[s].role != MR_ROLE_state) continue;
+        if (is_divided(d, s)) return false;
+        states++;
+    }
+    return states > 0;
+}
+
 static void note_parts(devices *d, uint32_t o)
 {
     const mr_op *op = &d->after->ops.at[o];
@@ -138,6 +156,7 @@ static void note_parts(devices *d, uint32_t o)
     for (uint32_t k = 0; k < op->mutates.n; k++) {
         const uint32_t s = storage_of(d, op->mutates.at[k]);
         if (d->after->storages.at[s].role != MR_ROLE_parameter) continue;
+        if (!gathers && has_whole_state(d, op, k)) continue;
         d->part[s] = gathers || is_divided(d, s) ? MR_NONE : o;
     }
 }

@@ -124,6 +124,7 @@ TEST(autocast_follows_what_works_in_place)
     gives_a_result("models/twins/vit-b16-inplace.csv.gz", "amp");
     gives_a_result("models/twins/vit-b16-inplace.csv.gz", "ddp+amp:bfloat16");
     gives_a_result("models/vit-b16-b64-i224.csv.gz", "inplace:add=True+amp");
+    gives_a_result("models/vit-b16-b64-i224.csv.gz", "fsdp"); /* parameters of one row */
 }
 
 /* Hooks see what is saved as it is then: after an op that works in place, before the program
