@@ -174,6 +174,16 @@ static mr_status plot_device(mr_ctx *ctx, const mr_args *args, const mr_scene *s
     return status;
 }
 
+/* The data of a figure stand beside it under its name: what is read may be such a file. */
+static mr_status check_input(mr_ctx *ctx, const char *input, const char *folder)
+{
+    static const char *const figures[] = {"timeline", "address-space", "peaks",   "trade-off",
+                                          "bars",     "map",           "overhead"};
+    for (size_t i = 0; i < MR_COUNT(figures); i++)
+        MR_TRY(mr_output_check(ctx, input, mr_printf(ctx, "%s/%s.csv", folder, figures[i])));
+    return MR_OK;
+}
+
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 {
     (void)answer;
@@ -182,6 +192,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     if (!args->output || !*args->output)
         return mr_fail(ctx, MR_EUSAGE, "plot needs a folder for its figures: -o DIR");
     const char *path = args->words.at[0];
+    MR_TRY(check_input(ctx, path, args->output));
     if (mr_results_told(ctx, path) || mr_budgets_told(ctx, path))
         return mr_plot_results(ctx, args);
     MR_TRY(mr_scene_read(ctx, args, &scene));

@@ -61,6 +61,12 @@ done
 size=$(wc -c < "$work/long/address-space.svg")
 [ "$size" -lt 4000000 ] || fail "the long address space takes $size bytes"
 
+# Data of a figure are not written over when they are what is read.
+mkdir "$work/own" && cp "$mlp" "$work/own/timeline.csv"
+"$memreuse" plot "$work/own/timeline.csv" pytorch -o "$work/own" > /dev/null 2>&1 \
+    && fail "plot writes over what it reads"
+cmp -s "$mlp" "$work/own/timeline.csv" || fail "plot has written over what it reads"
+
 # What stands to the right is the number of the event that info says, which leaves out workspaces.
 sed 's/,workspace=[0-9]*//' "$mlp" >"$work/without.csv"
 for trace in "$work/without.csv" "$root"/traces/tiny/streams.csv; do
