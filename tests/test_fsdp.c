@@ -295,6 +295,7 @@ TEST(what_cannot_be_is_refused)
     refuses(BERT, "accumulate:4,set_to_none=False+fsdp", "keeps gradients");
     refuses("models/twins/gpt2-small-release.csv.gz", "fsdp",
             "before its backward pass is over");
+    refuses("timed/bert-base-classifier-b24-s384.csv.gz", "fsdp", "does not say whose gradients");
     refuses_as(MR_EUSAGE, BERT, "fsdp:module=none.*", "no module of");
 }
 

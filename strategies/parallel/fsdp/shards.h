@@ -52,7 +52,7 @@ typedef struct shards {
 
 /* MR_EUSAGE when no module is called so. */
 mr_status shards_find_units(shards *s);
-void shards_find_visits(shards *s);
+mr_status shards_find_visits(shards *s);
 
 /* Who owns what: parameters that several units read are the root's. */
 void shards_find_owners(shards *s);

@@ -98,8 +98,26 @@ static void order_backward(shards *s)
     for (uint32_t i = 0; i < places.n; i++) MR_PUSH(s->ctx, &s->backward, places.at[i].visit);
 }
 
-void shards_find_visits(shards *s)
+/* Only `of` tells to which call of a unit an op of the backward pass belongs, where there are
+ * units beside the root. */
+static mr_status check_backward(const shards *s)
 {
+    bool back = false, told = false;
+    for (uint32_t o = 0; o < s->in->ops.n; o++) {
+        back |= s->in->ops.at[o].phase == MR_BACKWARD;
+        told |= s->in->ops.at[o].of != MR_NONE;
+    }
+    if (told || !back || s->units.n == 1) return MR_OK;
+    return mr_fail(s->ctx, MR_EUNSUPPORTED,
+                   "'%s' does not say whose gradients the ops of its backward pass compute,"
+                   " which fsdp needs to gather parameters for them (the recorder in"
+                   " traces/record/ writes it)",
+                   s->in->name);
+}
+
+mr_status shards_find_visits(shards *s)
+{
+    MR_TRY(check_backward(s));
     walk w = {.s = s, .root = MR_NONE, .open = MR_NONE};
     s->visit_of = mr_none_of(s->ctx, s->in->ops.n);
     for (uint32_t e = 0; e < s->in->events.n; e++) {
@@ -109,4 +127,5 @@ void shards_find_visits(shards *s)
         if (s->in->ops.at[o].phase == MR_BACKWARD) see_backward(&w, o, e);
     }
     order_backward(s);
+    return MR_OK;
 }

@@ -180,7 +180,7 @@ mr_status shards_rewrite(mr_ctx *ctx, const mr_trace *in, const shards_choice *c
     MR_TRY(mr_rewrite_begin(ctx, in, out, &w->t.r));
     MR_TRY(replica_fill(ctx, in, &one, &s->gradients));
     MR_TRY(shards_find_units(s));
-    shards_find_visits(s);
+    MR_TRY(shards_find_visits(s));
     shards_find_owners(s);
     mr_where_init(&w->t.r, &w->t.where);
     out->ranks = (uint32_t)choice->ranks;
