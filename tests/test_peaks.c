@@ -7,13 +7,13 @@
  * bench/results/technique_peaks.csv are the same of techniques: predicted from the plain recording,
  * measured with the technique switched on.  No error may grow.  UPDATE=1 writes them anew.
  */
-#include "csv_reader.h"
 #include "evaluate.h"
 #include "format.h"
 #include "strategies.h"
 
 #include <stdlib.h>
 
+#include "tables.h"
 #include "test.h"
 
 #define FOLDER TRACES "/models"
@@ -23,37 +23,6 @@
 
 enum { REQUESTED, ALLOCATED, RESERVED, PEAKS, STEPS = 3 };
 static const char *const names[PEAKS] = {"requested", "allocated", "reserved"};
-
-typedef MR_VEC(mr_csv_row) rows;
-
-static mr_csv_row kept(mr_ctx *ctx, const mr_csv_row *row)
-{
-    mr_csv_row copy = *row;
-    for (uint32_t i = 0; i < row->n; i++)
-        copy.at[i] = mr_strndup(ctx, row->at[i], row->length[i]);
-    return copy;
-}
-
-/* All rows, the first being names of columns.  None when there is no such file. */
-static rows read_table(mr_ctx *ctx, const char *path)
-{
-    rows all = {0};
-    mr_source *source;
-    const mr_csv_row *row;
-    if (mr_source_open(ctx, path, &source)) return all;
-    mr_csv *csv = mr_csv_open(ctx, source);
-    while (!mr_csv_next(csv, &row) && row->n) MR_PUSH(ctx, &all, kept(ctx, row));
-    mr_csv_close(csv);
-    mr_source_close(source);
-    return all;
-}
-
-static const mr_csv_row *row_of(const rows *table, const char *file)
-{
-    for (uint32_t r = 1; r < table->n; r++)
-        if (!strcmp(table->at[r].at[0], file)) return &table->at[r];
-    return NULL;
-}
 
 typedef struct errors {
     double with[PEAKS], without[PEAKS]; /* the workspaces of ops; percent of what was measured */
@@ -154,14 +123,6 @@ TEST(peaks_of_the_allocator_are_predicted_as_well_as_is_published)
 
 /* ---- techniques -------------------------------------------------------------------------- */
 
-/* The field of a row whose column has this name. */
-static const char *field(const rows *table, const mr_csv_row *row, const char *column)
-{
-    for (uint32_t c = 0; row && c < row->n && c < table->at[0].n; c++)
-        if (!strcmp(table->at[0].at[c], column)) return row->at[c];
-    return "";
-}
-
 /* The plain recording of a twin, which may be a twin itself. */
 static mr_status read_plain(mr_ctx *ctx, const char *name, mr_trace *out)
 {
@@ -205,7 +166,7 @@ TEST(peaks_under_techniques_are_predicted_from_plain_recordings)
         const char *file = measured.at[i].at[0];
         const mr_csv_row *spec = row_of(&specs, file);
         if (!spec) continue;
-        try_technique(&stored, &measured.at[i], field(&manifest, row_of(&manifest, file), "plain"),
+        try_technique(&stored, &measured.at[i], field(&manifest, file, "plain"),
                       spec->at[1], out);
         tried++;
     }

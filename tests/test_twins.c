@@ -4,54 +4,17 @@
  * bench/twin_specs.csv says by which spec a twin is predicted; bench/results/twins.csv is what
  * comes out, and no error in it may grow.  UPDATE=1 writes it anew.
  */
-#include "csv_reader.h"
 #include "evaluate.h"
 #include "format.h"
 #include "strategies.h"
 
 #include <stdlib.h>
 
+#include "tables.h"
 #include "test.h"
 
 #define BENCH TRACES "/../bench"
 #define FOLDER TRACES "/models"
-
-/* ---- tables ------------------------------------------------------------------------------ */
-
-typedef MR_VEC(mr_csv_row) rows;
-
-static mr_csv_row kept(mr_ctx *ctx, const mr_csv_row *row)
-{
-    mr_csv_row copy = *row;
-    for (uint32_t i = 0; i < row->n; i++)
-        copy.at[i] = mr_strndup(ctx, row->at[i], row->length[i]);
-    return copy;
-}
-
-/* All rows, the first being names of columns.  None when there is no such file. */
-static rows read_table(mr_ctx *ctx, const char *path)
-{
-    rows all = {0};
-    mr_source *source;
-    const mr_csv_row *row;
-    if (mr_source_open(ctx, path, &source)) return all;
-    mr_csv *csv = mr_csv_open(ctx, source);
-    while (!mr_csv_next(csv, &row) && row->n) MR_PUSH(ctx, &all, kept(ctx, row));
-    mr_csv_close(csv);
-    mr_source_close(source);
-    return all;
-}
-
-/* The field of the row for a file, "" when there is none. */
-static const char *field(const rows *table, const char *file, const char *column)
-{
-    for (uint32_t r = 1; r < table->n; r++) {
-        if (strcmp(table->at[r].at[0], file) != 0) continue;
-        for (uint32_t c = 0; c < table->at[r].n && c < table->at[0].n; c++)
-            if (!strcmp(table->at[0].at[c], column)) return table->at[r].at[c];
-    }
-    return "";
-}
 
 /* ---- what is compared -------------------------------------------------------------------- */
 
