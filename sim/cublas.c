@@ -2,24 +2,17 @@
 #include "cublas.h"
 
 #include <dlfcn.h>
-#include <string.h>
+
+#include "library.h"
 
 static bool find_calls(mr_cublas *c)
 {
-    static const struct {
-        const char *symbol;
-        size_t offset;
-    } calls[] = {
+    static const mr_call calls[] = {
 #define X(field, symbol, arguments) {symbol, offsetof(mr_cublas, field)},
         MR_CUBLAS_CALLS(X)
 #undef X
     };
-    for (size_t i = 0; i < MR_COUNT(calls); i++) {
-        void *found = dlsym(c->library, calls[i].symbol);
-        if (!found) return false;
-        memcpy((char *)c + calls[i].offset, &found, sizeof found);
-    }
-    return true;
+    return !mr_library_find(c->library, calls, MR_COUNT(calls), c);
 }
 
 /* Never unloaded, like the driver. */

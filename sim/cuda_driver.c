@@ -2,7 +2,8 @@
 #include "cuda_driver.h"
 
 #include <dlfcn.h>
-#include <string.h>
+
+#include "library.h"
 
 /* A library of a machine that has a driver; its number never changed. */
 #define LIBRARY "libcuda.so.1"
@@ -10,24 +11,17 @@
 
 static mr_status find_calls(mr_ctx *ctx, mr_cuda_driver *driver)
 {
-    static const struct {
-        const char *symbol;
-        size_t offset;
-    } calls[] = {
+    static const mr_call calls[] = {
 #define X(field, symbol, arguments) {symbol, offsetof(mr_cuda_driver, field)},
         MR_CUDA_CALLS(X)
 #undef X
     };
-    for (size_t i = 0; i < MR_COUNT(calls); i++) {
-        void *found = dlsym(driver->library, calls[i].symbol);
-        if (!found)
-            return mr_fail(ctx, MR_EDEVICE,
-                           "the CUDA driver is too old: it lacks '%s' (expected the one of"
-                           " CUDA 11.0 or later)",
-                           calls[i].symbol);
-        memcpy((char *)driver + calls[i].offset, &found, sizeof found);
-    }
-    return MR_OK;
+    const char *lacks = mr_library_find(driver->library, calls, MR_COUNT(calls), driver);
+    if (!lacks) return MR_OK;
+    return mr_fail(ctx, MR_EDEVICE,
+                   "the CUDA driver is too old: it lacks '%s' (expected the one of"
+                   " CUDA 11.0 or later)",
+                   lacks);
 }
 
 /* What is usually wrong with a machine, in place of what the driver calls it. */

@@ -2,8 +2,9 @@
 #include "gpu_watch.h"
 
 #include <dlfcn.h>
-#include <string.h>
 #include <unistd.h>
+
+#include "library.h"
 
 typedef struct gpu gpu; /* as the library has it */
 
@@ -31,20 +32,12 @@ struct mr_gpu_watch {
 
 static bool find_calls(void *library, mr_gpu_watch *out)
 {
-    static const struct {
-        const char *symbol;
-        size_t offset;
-    } calls[] = {
+    static const mr_call calls[] = {
 #define X(field, symbol, arguments) {symbol, offsetof(mr_gpu_watch, field)},
         CALLS(X)
 #undef X
     };
-    for (size_t i = 0; i < MR_COUNT(calls); i++) {
-        void *found = dlsym(library, calls[i].symbol);
-        if (!found) return false;
-        memcpy((char *)out + calls[i].offset, &found, sizeof found);
-    }
-    return true;
+    return !mr_library_find(library, calls, MR_COUNT(calls), out);
 }
 
 mr_gpu_watch *mr_gpu_watch_open(mr_ctx *ctx, const char *bus)
