@@ -22,6 +22,7 @@ typedef struct accumulation {
     uint32_t *first; /* by op: the first of the gradients that are finished by it, MR_NONE */
     uint32_t *next;  /* by storage: the next of them */
     MR_VEC(uint32_t) gradients; /* storages */
+    MR_VEC(uint32_t) finished;  /* storages: gradients of this part that wait to be added */
     uint32_t *calls;            /* by op: how often its module is called in a part */
     uint32_t loss;        /* tensor from which the backward pass begins, MR_NONE if not found */
     uint32_t forward_end; /* last event of the forward pass's ops */

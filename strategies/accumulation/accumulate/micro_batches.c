@@ -73,6 +73,20 @@ static void add_gradient(accumulation *a, uint32_t s)
     a->where.storage[s] = s;
 }
 
+static void add_finished(accumulation *a)
+{
+    for (uint32_t i = 0; i < a->finished.n; i++) add_gradient(a, a->finished.at[i]);
+    a->finished.n = 0;
+}
+
+/* Does the engine add the gradient that an op has given to one that it has already?  It does so
+ * when the op returns; parameters get theirs after that. */
+static bool is_sum_of_engine(const mr_op *op)
+{
+    return op->phase == MR_BACKWARD && op->of == MR_NONE && op->again == MR_NONE
+           && (!strcmp(op->name, "aten::add_") || !strcmp(op->name, "aten::add"));
+}
+
 /* The tensor divided by k in a place of its own, which everybody after this reads. */
 static void scale(accumulation *a, uint32_t tensor, const mr_op *as)
 {
@@ -90,6 +104,7 @@ static void run(accumulation *a, uint32_t event)
 {
     const uint32_t o = a->in->events.at[event].id;
     const uint64_t part = a->share.i;
+    if (!is_sum_of_engine(&a->in->ops.at[o])) add_finished(a);
     if (is_first(a)) mr_rewrite_run(&a->r, &a->where, o);
     else mr_rewrite_copy(&a->r, &a->where, o);
     mr_op *op = &a->out->ops.at[a->where.op[o]];
@@ -98,7 +113,8 @@ static void run(accumulation *a, uint32_t event)
         op->origin = o;
     }
     op->call = a->in->ops.at[o].call + (uint32_t)part * a->calls[o];
-    for (uint32_t s = a->first[o]; s != MR_NONE; s = a->next[s]) add_gradient(a, s);
+    for (uint32_t s = a->first[o]; s != MR_NONE; s = a->next[s])
+        MR_PUSH(a->ctx, &a->finished, s);
     if (a->loss == MR_NONE || a->share.parts == 1) return;
     if (event == a->forward_end) scale(a, a->loss, &a->in->ops.at[o]);
     if (event == a->backward_begin) scale(a, a->in->ops.at[o].out.at[0], &a->in->ops.at[o]);
@@ -148,6 +164,7 @@ static void do_part(accumulation *a, uint64_t i)
     if (a->keep && !i)
         for (uint32_t g = 0; g < a->gradients.n; g++) set_aside(a, a->gradients.at[g]);
     for (uint32_t e = a->begin; e < a->end; e++) play(a, e);
+    add_finished(a);
     divide(a);
     live_on(a);
     if (i + 1 < a->share.parts) drop_late(a);
