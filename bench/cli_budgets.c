@@ -69,6 +69,7 @@ static mr_status take_rows(mr_ctx *ctx, mr_csv *csv, mr_budgets *out)
     for (;;) {
         MR_TRY(mr_csv_next(csv, &row));
         if (!row->n) break;
+        MR_TRY(mr_csv_check_whole(csv));
         MR_TRY(take_row(ctx, csv, row, out));
     }
     return out->rows.n ? MR_OK : mr_csv_fail(csv, 0, "the file has no rows, expected some");

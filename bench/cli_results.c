@@ -7,23 +7,9 @@
 #include "results.h"
 #include "strategies.h"
 
-bool mr_file_begins(mr_ctx *ctx, const char *path, const char *text)
-{
-    mr_source *source;
-    const size_t n = strlen(text);
-    const mr_failure before = ctx->failure;
-    size_t have;
-    if (strcmp(path, "-") == 0 || mr_source_open(ctx, path, &source) != MR_OK)
-        return ctx->failure = before, false;
-    const unsigned char *bytes = mr_source_peek(source, n, &have);
-    const bool told = have >= n && memcmp(bytes, text, n) == 0;
-    mr_source_close(source);
-    return told;
-}
-
 bool mr_results_told(mr_ctx *ctx, const char *path)
 {
-    return mr_file_begins(ctx, path, "trace,file,spec,device,");
+    return mr_file_begins(ctx, path, MR_RESULTS_BEGIN);
 }
 
 /* ---- columns and rows -------------------------------------------------------------------- */
@@ -130,6 +116,7 @@ static mr_status read_rows(reader *r)
     for (;;) {
         MR_TRY(mr_csv_next(r->csv, &row));
         if (!row->n) break;
+        MR_TRY(mr_csv_check_whole(r->csv));
         MR_TRY(read_row(r, row));
     }
     return r->cells.n ? MR_OK : no_cells(r);

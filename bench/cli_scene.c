@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "commands.h"
 #include "format.h"
@@ -162,16 +161,6 @@ static mr_status check_start(mr_ctx *ctx, const mr_args *args, const mr_trace *t
                                 "beginning of '%s', not of --from %s"
                               : "--as-recorded: '%s' does not say what the allocator held%s",
                    trace->name, args->from ? args->from : "");
-}
-
-mr_status mr_output_check(mr_ctx *ctx, const char *input, const char *output)
-{
-    struct stat in, out;
-    if (!output || stat(input, &in) < 0 || stat(output, &out) < 0) return MR_OK;
-    if (in.st_dev != out.st_dev || in.st_ino != out.st_ino) return MR_OK;
-    return mr_fail(ctx, MR_EUSAGE,
-                   "--output is '%s', which is the file that is read, expected another",
-                   output);
 }
 
 mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out)

@@ -94,7 +94,7 @@ static void read_rows(mr_ctx *ctx, mr_suite *suite, mr_csv *csv)
     if (mr_csv_next(csv, &row) != MR_OK || !is_key(ctx, suite, row)) return;
     if (mr_csv_next(csv, &row) != MR_OK || !row->n) return; /* the heading */
     for (uint32_t i = 0; i < suite->cells.n; i++) {
-        if (mr_csv_next(csv, &row) != MR_OK || !row->n) return;
+        if (mr_csv_next(csv, &row) != MR_OK || !row->n || mr_csv_is_cut(csv)) return;
         if (!take_row(suite, row, &suite->cells.at[i])) return;
     }
 }

@@ -74,6 +74,9 @@ static mr_status write(mr_ctx *ctx, const mr_args *args, const mr_scene *scene, 
     return mr_trace_csv_write(ctx, &trace, sink);
 }
 
+static const mr_heads ours = {
+    {"memreuse,", "id,lower,upper,size"}, 2, "a recording that was converted"};
+
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 {
     (void)answer;
@@ -87,6 +90,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
                        ".csv.gz, .csv.zst or .lifetimes.csv",
                        args->output);
     MR_TRY(mr_output_check(ctx, args->words.at[0], args->output));
+    MR_TRY(mr_output_replaces(ctx, args->output, &ours));
     MR_TRY(mr_scene_read(ctx, args, &scene));
     MR_TRY(mr_sink_open(ctx, args->output, &sink));
     const mr_status status = write(ctx, args, &scene, sink);

@@ -42,13 +42,15 @@ static void report_failures(mr_ctx *ctx, const mr_suite *suite, int *answer)
     }
 }
 
-/* Neither the suite nor a recording of it is written over. */
+static const mr_heads ours = {{MR_RESULTS_BEGIN}, 1, "a file of cells that a sweep wrote"};
+
+/* Neither the suite nor a recording of it is written over, nor what is something else. */
 static mr_status check_output(mr_ctx *ctx, const mr_suite *suite, const char *output)
 {
     MR_TRY(mr_output_check(ctx, suite->path, output));
     for (uint32_t t = 0; t < suite->traces.n; t++)
         MR_TRY(mr_output_check(ctx, suite->traces.at[t].path, output));
-    return MR_OK;
+    return mr_output_replaces(ctx, output, &ours);
 }
 
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)

@@ -220,6 +220,18 @@ mr_question mr_scene_question(const mr_scene *scene, const mr_spec *spec, uint32
 /* MR_EUSAGE where the file to write is the one to read. */
 mr_status mr_output_check(mr_ctx *ctx, const char *input, const char *output);
 
+/* How files begin that a command has written, and what they are. */
+typedef struct mr_heads {
+    const char *begin[2];
+    uint32_t n;
+    const char *what; /* "a table of ..." */
+} mr_heads;
+
+/* Does the file begin with this text, such as the heading of a table? */
+bool mr_file_begins(mr_ctx *ctx, const char *path, const char *text);
+/* MR_EUSAGE where a file would be written over that is of another kind. */
+mr_status mr_output_replaces(mr_ctx *ctx, const char *output, const mr_heads *heads);
+
 /* Between these two Ctrl-C waits, so that no file stays half-written. */
 void mr_signals_hold(void);
 void mr_signals_let(void);

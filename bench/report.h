@@ -22,6 +22,9 @@ bool mr_is_told(const mr_failure *failure, const mr_metrics *metrics, const mr_m
  * recording) or failed. */
 const char *mr_show_result(const mr_failure *failure, const mr_metrics *metrics);
 
+/* How the cells of a sweep begin as CSV. */
+#define MR_RESULTS_BEGIN "trace,file,spec,device,"
+
 /* ---- tables ------------------------------------------------------------------------------ */
 
 /* Cells are texts; the first column is aligned left, numbers are aligned right.  A heading may

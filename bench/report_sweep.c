@@ -14,7 +14,7 @@ const char *mr_cell_result(const mr_suite_cell *cell)
 const char *mr_cell_heading(mr_ctx *ctx)
 {
     const char *text =
-        "trace,file,spec,device,cuda_device,capacity,iterations,tf32,seed,version,"
+        MR_RESULTS_BEGIN "cuda_device,capacity,iterations,tf32,seed,version,"
         "result";
     for (uint32_t i = 0; i < mr_metric_count; i++)
         text = mr_printf(ctx, "%s,%s", text, mr_metric_list[i].name);

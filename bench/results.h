@@ -30,8 +30,6 @@ typedef struct mr_results {
     const char *placement; /* of all specs; NULL: they differ */
 } mr_results;
 
-/* Does the file begin with this text, such as the heading of a table? */
-bool mr_file_begins(mr_ctx *ctx, const char *path, const char *text);
 /* Does the file begin like cells of a sweep? */
 bool mr_results_told(mr_ctx *ctx, const char *path);
 /* Cells of all devices, or of the one with this name. */

@@ -105,6 +105,18 @@ mr_status mr_csv_fail(mr_csv *csv, uint32_t field, const char *format, ...)
     return fail_at(csv, place_of(csv, field), text);
 }
 
+bool mr_csv_is_cut(const mr_csv *csv)
+{
+    return csv->line.n && csv->line.at[csv->line.n - 1] != '\n';
+}
+
+mr_status mr_csv_check_whole(mr_csv *csv)
+{
+    if (!mr_csv_is_cut(csv)) return MR_OK;
+    return mr_csv_fail(csv, csv->row.n ? csv->row.n - 1 : 0,
+                       "the last line has no line break: the file is cut off");
+}
+
 /* ---- rows -------------------------------------------------------------------------------- */
 
 static void take_field(void *text, size_t n, void *self)

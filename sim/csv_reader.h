@@ -24,6 +24,11 @@ void mr_csv_close(mr_csv *csv); /* always, else memory of libcsv is lost */
 /* The next row; n is 0 at the end of the file. */
 mr_status mr_csv_next(mr_csv *csv, const mr_csv_row **row);
 
+/* Did the row read last end with the file, without a line break?  Text that a program writes ends
+ * with one: what does not has lost its end. */
+bool mr_csv_is_cut(const mr_csv *csv);
+mr_status mr_csv_check_whole(mr_csv *csv); /* MR_EINPUT when it did */
+
 /* MR_EINPUT at file:line:column of a field of the row that was read last. */
 mr_status mr_csv_fail(mr_csv *csv, uint32_t field, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -279,11 +279,15 @@ static void write_history(writer *w, const mr_history *h)
 
 /* ---- all --------------------------------------------------------------------------------- */
 
+/* Announced by the first row and written as the last: a file without it is cut off. */
+static const char closed[] = "closed";
+
 static void write_head(writer *w)
 {
     const mr_trace *trace = w->trace;
     mr_row_text(&w->out, "memreuse");
     mr_row_text(&w->out, mr_printf(w->out.ctx, "%d", MR_TRACE_VERSION));
+    mr_row_text(&w->out, closed);
     mr_row_end(&w->out);
     for (int f = 0; f < MR_ABOUT_N; f++) {
         if (!trace->about[f]) continue;
@@ -338,5 +342,7 @@ mr_status mr_trace_csv_write(mr_ctx *ctx, const mr_trace *trace, mr_sink *sink)
     write_head(w);
     write_events(w);
     for (uint32_t h = 0; h < trace->histories.n; h++) write_history(w, &trace->histories.at[h]);
+    mr_row_text(&w->out, closed);
+    mr_row_end(&w->out);
     return MR_OK;
 }

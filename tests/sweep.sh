@@ -71,6 +71,29 @@ for rows in 1 2 3 9 17 18; do
     cmp one.txt said || fail "verdicts differ after $rows rows"
 done
 
+# A reason that was cut off is no reason: the row of a refused cell without its end is done again.
+{
+    echo "trace streams $root/traces/tiny/streams.csv"
+    echo "cells streams : pytorch accumulate:2/pytorch"
+} >refused.txt
+"$memreuse" sweep refused.txt -o refused.csv >said || fail "a refused cell fails"
+mkdir not-there.csv
+"$memreuse" sweep refused.txt -o not-there.csv >said 2>&1
+rmdir not-there.csv
+sed '$s/"[^"]*"$/half a/' not-there.csv.part | head -c -1 >kept
+tail -n 1 kept | grep -q ',refused,.*,half a$' || fail "no reason was cut: $(tail -n 1 kept)"
+mv kept not-there.csv.part
+"$memreuse" sweep refused.txt -o not-there.csv >said 2>&1 || fail "it does not go on: $(cat said)"
+cmp refused.csv not-there.csv || fail "half a reason was believed"
+
+# What a sweep writes over is what a sweep has written.
+echo "notes of mine" >notes.csv
+"$memreuse" sweep suite.txt -o notes.csv >said 2>&1
+[ $? -eq 2 ] || fail "a file of somebody else was written over"
+grep -q "is there already and not a file of cells that a sweep wrote" said || fail "$(cat said)"
+grep -qx "notes of mine" notes.csv || fail "notes are gone"
+[ ! -e notes.csv.part ] || fail "cells were computed for nothing"
+
 # Another suite, or other bytes in a recording, begin anew.
 interrupted
 sed '4s/,[0-9]*,[0-9]*,\([^,]*\),[^,]*,$/,77,88,\1,0,/' cells.csv.part >marked
@@ -174,6 +197,11 @@ if command -v gnuplot >/dev/null; then
     grep -q a100 h100/bars.svg && fail "a device that was not asked for is shown"
     grep -q 'specs, h100' h100/bars.svg || fail "the device is not named"
     refused "has no cells of the device 'h200', but of: a100-40, h100" devices.csv --device h200
+    head -c -1 devices.csv >cut.csv
+    "$memreuse" plot cut.csv -o nothing >said 2>&1
+    [ $? -eq 1 ] || fail "cells that were cut off are drawn"
+    grep -q "has no line break: the file is cut off" said || fail "a cut is not told: $(cat said)"
+    [ ! -e nothing ] || fail "cells that were cut off leave a folder"
     refused "--capacity is for recordings" devices.csv --capacity 2GiB
     refused "--iterations is for recordings" devices.csv -n 2
     refused "--colour is for recordings" devices.csv --colour size

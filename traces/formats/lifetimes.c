@@ -48,6 +48,7 @@ typedef struct reader {
     MR_VEC(moment) moments;
     MR_VEC(uint64_t) offsets; /* by storage */
     uint64_t total, height;
+    bool open; /* the last line has no line break */
 } reader;
 
 /* ---- rows -------------------------------------------------------------------------------- */
@@ -213,6 +214,10 @@ static mr_status finish(reader *r)
     }
     if (r->offsets.n) make_history(r);
     MR_PUSH(r->ctx, &trace->notes, "times are the positions of the table, not nanoseconds");
+    if (r->open)
+        MR_PUSH(r->ctx, &trace->notes,
+                "the last line has no line break: if the table was cut off, its last number may "
+                "have been too");
     return MR_OK;
 }
 
@@ -223,6 +228,7 @@ static mr_status read_rows(reader *r, mr_source *source)
         const mr_csv_row *row;
         MR_TRY(mr_csv_next(r->csv, &row));
         if (!row->n) return finish(r);
+        r->open = mr_csv_is_cut(r->csv);
         MR_TRY(read_row(r, row));
         if (n % 65536 == 0) mr_progress(r->ctx, "reading", mr_source_part(source));
     }
