@@ -22,7 +22,7 @@ static void put_about(mr_ctx *ctx, const mr_trace *trace, mr_sink *sink)
     model = with(ctx, model, ", ", "sequence ", about[MR_ABOUT_sequence]);
     model = with(ctx, model, ", ", "image ", about[MR_ABOUT_image]);
     model = with(ctx, model, ", ", "", about[MR_ABOUT_precision]);
-    model = with(ctx, model, ", ", "", about[MR_ABOUT_optimizer]);
+    model = with(ctx, model, ", ", *model ? "" : "optimizer ", about[MR_ABOUT_optimizer]);
     if (about[MR_ABOUT_steps] && strcmp(about[MR_ABOUT_steps], "1") != 0)
         model = with(ctx, model, ", ", "steps: ", about[MR_ABOUT_steps]);
     made = with(ctx, made, "", "", about[MR_ABOUT_framework]);

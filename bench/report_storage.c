@@ -34,11 +34,13 @@ static const char *file_name(const char *path)
     return name;
 }
 
-/* The allocator's own functions and those that take the stack say nothing about who asked. */
+/* The allocator's own functions, those that take the stack and ops that only make room say
+ * nothing about who asked. */
 static bool is_plumbing(const mr_frame *frame)
 {
     static const char *const words[] = {"unwind", "CapturedTraceback", "gather_with_cpp",
-                                        "CachingAllocator", "at::detail::"};
+                                        "CachingAllocator", "at::detail::", "aten::empty",
+                                        "aten::resize_"};
     for (size_t i = 0; i < MR_COUNT(words); i++)
         if (strstr(frame->function, words[i])) return true;
     return false;
@@ -56,7 +58,8 @@ static const mr_frame *telling_frame(const mr_trace *trace, const mr_stack *stac
         if (!is_package(frame)) return frame;
         if (!python) python = frame;
     }
-    return python ? python : caller;
+    if (python) return python;
+    return caller || !stack->n ? caller : &trace->frames.at[stack->at[0]];
 }
 
 /* Of a C++ function without its arguments. */

@@ -34,7 +34,10 @@ TEST(formats_are_told_by_content)
     CHECK_STR(told("memreuse,1\n"), "memreuse");
     CHECK_STR(told("{\"INSTRUCTION\":\"CONSTANT\",\"NAME\":\"x1\"}\n"), "simrd");
     CHECK_STR(told("{\"ANNOTATION\":\"START\",\"INSTRUCTION\":\"ANNOTATE\"}"), "simrd");
-    CHECK_STR(told("{\"traceEvents\":[\n\"INSTRUCTION\"]}"), "none");
+    CHECK_STR(told("{\"traceEvents\":[\n\"INSTRUCTION\"]}"), "kineto");
+    CHECK_STR(told(" {\"schemaVersion\": 1,"), "kineto");
+    CHECK_STR(told("[{\"ph\":\"X\"}]"), "kineto");
+    CHECK_STR(told("[{\"phase\":\"X\"}]"), "none");
     CHECK_STR(told("id,lower,upper,size\n"), "lifetimes");
     CHECK_STR(told("id,lower,upper,size,offset\n1,2,3,4,5\n"), "lifetimes");
     CHECK_STR(told("0,10,20,4\n1,2,3,4\n"), "lifetimes");
@@ -79,7 +82,7 @@ TEST(a_format_may_be_named_by_the_user)
     CHECK_HAS(ctx.failure.text, "'memreuse' is no column");
     options.format = "onnx";
     CHECK_EQ(mr_recording_read(&ctx, TRACES "/tiny/mlp.csv", &options, &t), MR_EUSAGE);
-    CHECK_HAS(ctx.failure.text, "expected one of memreuse, snapshot, simrd, lifetimes");
+    CHECK_HAS(ctx.failure.text, "expected one of memreuse, snapshot, simrd, kineto, lifetimes");
     mr_ctx_clear(&ctx);
 }
 

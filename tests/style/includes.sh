@@ -7,7 +7,7 @@ order="base memory device ranges places paths param source sink names lines csv_
        rewrite_check_streams rewrite_check_versions rewrite_check_referee rewrite_check account
        placement strategy
        spec timeline product kernels library cuda_driver cublas gpu_watch backend backend_cuda metrics evaluate"
-reader_may="base memory ranges source sink names lines csv_reader trace trace_check
+reader_may="base memory ranges param source sink names lines csv_reader trace trace_check
             trace_csv format"
 strategy_may="strategy"
 

@@ -6,10 +6,13 @@ back every byte that it would on a device, with the temporaries inside ops and t
 Losses and gradients are zeros, so nothing here may ask for a value.
 """
 import argparse
+import contextlib
 import gzip
+import json
 import os
 import pickle
 import sys
+import tempfile
 
 import torch
 from torch import nn
@@ -111,6 +114,27 @@ def train(workload, optimizer, args, record):
             torch.cuda.synchronize()
 
 
+def profile(args):
+    """With the CPU's activities alone memory events are there, and no CUPTI is needed."""
+    if not args.profile:
+        return contextlib.nullcontext()
+    return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
+                                  profile_memory=True, record_shapes=True)
+
+
+def write_profile(profiler, path):
+    """What the profiler writes, without names of this machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        profiler.export_chrome_trace(folder + "/profile.json")
+        with open(folder + "/profile.json") as file:
+            trace = json.load(file)
+    for key in ("host_name", "traceName", "trace_id"):
+        trace.pop(key, None)
+    trace["traceEvents"] = [e for e in trace["traceEvents"] if e["ph"] != "M"]
+    with gzip.GzipFile(path, "wb", mtime=0) as file:
+        file.write(json.dumps(trace, separators=(",", ":")).encode())
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", choices=MODELS, required=True)
@@ -128,6 +152,8 @@ def arguments():
     parser.add_argument("--sync", type=int, default=0,
                         help="wait for the device after every so many steps")
     parser.add_argument("--entries", type=int, default=1000000, help="length of the history")
+    parser.add_argument("--profile", metavar="NAME.json.gz",
+                        help="the profiler watches the same steps, --skip leaves none out")
     parser.add_argument("out", help="NAME.pickle or NAME.pickle.gz")
     return parser.parse_args()
 
@@ -147,9 +173,12 @@ def main():
         attention=args.attention, checkpoint=args.checkpoint, sequence=args.sequence))
     optimizer = OPTIMIZERS[args.optimizer](workload.model.parameters())
     try:
-        train(workload, optimizer, args, record)
+        with profile(args) as profiler:
+            train(workload, optimizer, args, record)
     except torch.OutOfMemoryError as error:
         print(error, file=sys.stderr)   # the history up to here is what is wanted
+    if args.profile:
+        write_profile(profiler, args.profile)
     snapshot = torch.cuda.memory._snapshot()
     write = gzip.GzipFile(args.out, "wb", mtime=0) if args.out.endswith(".gz") else open(
         args.out, "wb")
