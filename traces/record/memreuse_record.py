@@ -24,8 +24,10 @@ of        each autograd node has a sequence number, which tells the op of forwar
           gradients, is of no op, nor is what AccumulateGrad does: that adds to, or copies, what is
           a gradient by role.
 again     torch.utils.checkpoint is told which place of forward it repeats; what runs there is the
-          op that ran at that place of the same call of the same module.  Other ways to recompute
-          are taken to repeat the calls of a module from the last one back.
+          op that ran at that place of the same call of the same module.  A Function written in
+          Python repeats calls from its own forward on; other ways to recompute are taken to
+          repeat the calls of a module from the last one back.  An op that differs from the one at
+          its place, in name or shapes, says nothing; a note counts such.
 drop      the tensor object that the program got from an op is finalised.  Because autograd holds
           an alias instead (see saved), autograd alone does not keep that object alive.  The
           autograd graph still keeps the base of a view, so a drop of such a base can be late, but
@@ -54,6 +56,7 @@ and 0 on the device: GradScaler then finds no infinities and Adam divides by its
 
 The autograd engine runs in the calling thread meanwhile, so that sequence numbers are unique.
 """
+import bisect
 import contextlib
 import csv
 import ctypes
@@ -97,6 +100,7 @@ class Storage:
     def __init__(self, bytes, device, phase):
         self.bytes, self.device, self.phase = bytes, device, phase
         self.id = None          # given when the trace is written, in the order of events
+        self.birth = 0          # number among all
         self.role = None        # known by identity; the rest is decided by `kept`
         self.kept = False       # saved for backward, or read by it
         self.fed = False        # read by forward
@@ -205,6 +209,11 @@ class Workspaces:
             yield f"workspaces were not measured of these ops: {found}"
 
 
+def shapes(op):
+    """Of what an op reads and makes."""
+    return [[(t.dtype, t.shape) for t in list] for list in (op.ins, op.outs, op.mutates)]
+
+
 def unique(things):
     """Without repetition, in order."""
     return list(dict.fromkeys(things))
@@ -217,6 +226,21 @@ def is_plain(t):
 
 def tensors_in(tree):
     return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+class Calls(dict):
+    """The next call of each module where a part of forward, which began with the call `first` of
+    all calls, runs again.  `begun` has the calls of each module, as numbers among all."""
+
+    def __init__(self, begun, first, so_far=()):
+        super().__init__(so_far)
+        self.begun, self.first = begun, first
+
+    def __missing__(self, path):
+        return bisect.bisect_left(self.begun.get(path, ()), self.first)
+
+    def copy(self):
+        return Calls(self.begun, self.first, self)
 
 
 # ---- the recorder ------------------------------------------------------------------------------
@@ -286,8 +310,11 @@ class Recorder(TorchDispatchMode):
         self.quiet = 0          # > 0: the recorder's own ops
         self.backward_depth = 0
         self.stack = []         # modules that run: [path, call, ops so far, again]
-        self.calls = {}         # of a module, by its path
-        self.regions = []       # parts of forward that run again
+        self.calls = []         # of modules in forward: the number that autograd's next node has
+        self.begun = {}         # of one module, by its path: its calls among these
+        self.regions = []       # Calls of the parts of forward that run again
+        self.functions = {}     # the same, by the Function that has them run again
+        self.repeated = set()   # calls that ran again in some other way
         self.places = {}        # op by its place in a module, to find it again in recomputation
         self.recomputed = {}    # op of forward: the one that ran again in its place
         self.made_by = {}       # sequence number of an autograd node: its forward op
@@ -295,12 +322,13 @@ class Recorder(TorchDispatchMode):
         self.kept = {}          # the same: how many tensors it still keeps
         self.aliases = {}       # weak references to these
         self.newest, self.last_op = torch.autograd._get_sequence_nr() - 1, None
-        self.back, self.twice = {}, False
+        self.twice, self.strangers = False, 0
         self.steps, self.left_out, self.values = 1, {}, 0
+        self.births, self.casts = 0, 0
         self.resized, self.subclasses, self.elsewhere = 0, set(), 0
         self.device = self._find_device()
         self.cleanup = contextlib.ExitStack()
-        self.clock, self.finished, self.autocast = None, False, False
+        self.clock, self.finished = None, False
 
     # -- begin and end --
 
@@ -327,6 +355,7 @@ class Recorder(TorchDispatchMode):
             self.cleanup.callback(handle.remove)
         self._wrap_backward()
         self._wrap_checkpoint()
+        self._wrap_autocast()
         self.cleanup.enter_context(torch.autograd.set_multithreading_enabled(False))
         if self.saved_hooks:
             self.cleanup.enter_context(
@@ -352,7 +381,8 @@ class Recorder(TorchDispatchMode):
         self.steps += 1
         self.events.append(("mark", "step-begin", f"step {self.steps}"))
         self.phase = "other"
-        for book in (self.calls, self.places, self.recomputed):
+        for book in (self.calls, self.begun, self.functions, self.repeated, self.places,
+                     self.recomputed):
             book.clear()
 
     @contextlib.contextmanager
@@ -417,7 +447,8 @@ class Recorder(TorchDispatchMode):
         storage = self.storages.get(st._cdata)
         if storage is None:
             storage = Storage(st.nbytes(), t.device.index or 0, self._moment())
-            storage.before = before
+            storage.before, storage.birth = before, self.births
+            self.births += 1
             storage.ref = weakref.ref(st, lambda _, key=st._cdata: self._released(key))
             self.storages[st._cdata] = storage
             if before:
@@ -478,9 +509,9 @@ class Recorder(TorchDispatchMode):
         self._know_input(t)
         tensor = self._tensor(t)
         tensor.storage.kept = True
-        op = self.made_by.get(node)
-        if op:
-            op.saved.append(tensor)
+        if node in self.made_by:    # it has run, a Function with all its ops
+            self.made_by[node] = self.last_op
+            self.last_op.saved.append(tensor)
         else:
             self.packed.setdefault(node, []).append(tensor)
         return tensor
@@ -555,16 +586,32 @@ class Recorder(TorchDispatchMode):
     def _module_begins(self, module, args):
         path = self.names.get(id(module), type(module).__name__ if not self.names else "")
         again = self.backward_depth > 0
-        if again and not self.regions:      # some other way to recompute: from the last call back
-            again = self.back[path] = self.back.get(path, 0) + 1
-            self.stack.append([path, self.calls.get(path, 0) - again, 0, True])
-            return
-        if not again:
+        if again:
+            calls = self.regions[-1] if self.regions else self._calls_again(path)
+            call = calls[path]
+            calls[path] = call + 1
+        else:
             self._set_phase("forward")
-        calls = self.regions[-1] if again else self.calls
-        call = calls.get(path, 0)
-        calls[path] = call + 1
+            begun = self.begun.setdefault(path, [])
+            call = len(begun)
+            begun.append(len(self.calls))
+            self.calls.append(torch.autograd._get_sequence_nr())
         self.stack.append([path, call, 0, again])
+
+    def _calls_again(self, path):
+        """Which calls run again where torch.utils.checkpoint does not say it.  A Function is older
+        than the calls that its forward made."""
+        node = torch._C._current_autograd_node()
+        if isinstance(node, torch.autograd.function.BackwardCFunction):
+            number = node._sequence_nr()
+            first = bisect.bisect_right(self.calls, number)
+            return self.functions.setdefault(number, Calls(self.begun, first))
+        if not self.stack:
+            left = (n for n in reversed(self.begun.get(path, ())) if n not in self.repeated)
+            first = next(left, len(self.calls))
+            self.repeated.add(first)
+            self.functions[None] = Calls(self.begun, first)
+        return self.functions[None]
 
     def _module_ends(self, module, args, out):
         if self.stack:
@@ -589,21 +636,46 @@ class Recorder(TorchDispatchMode):
     def _wrap_checkpoint(self):
         """What torch.utils.checkpoint runs again is told which part of forward it repeats."""
         module = torch.utils.checkpoint
-        plain, function = module._checkpoint_without_reentrant_generator, module.CheckpointFunction
-        forward = function.forward
+        frame, function, cached = (module._CheckpointFrame, module.CheckpointFunction,
+                                   module._CachedTorchDispatchMode)
+        make, forward, take = frame.__init__, function.forward, cached.__torch_dispatch__
 
-        def generator(run, *args, **kwargs):
-            return plain(self._repeats(run, first=False), *args, **kwargs)
+        def init(it, run, *args, **kwargs):
+            make(it, self._repeats(run, first=False), *args, **kwargs)
 
         def reentrant(ctx, run, *args):
             return forward(ctx, self._repeats(run, first=True), *args)
 
-        _replace(self.cleanup, module, "_checkpoint_without_reentrant_generator", generator)
+        def dispatch(mode, func, types, args=(), kwargs=None):
+            return self._taken(func, lambda: take(mode, func, types, args, kwargs))
+
+        _replace(self.cleanup, frame, "__init__", init)
         _replace(self.cleanup, function, "forward", staticmethod(reentrant))
+        _replace(self.cleanup, cached, "__torch_dispatch__", dispatch)
+
+    def _wrap_autocast(self):
+        """At its end autocast releases its casts in the order of a hash table of addresses."""
+        clear = torch.clear_autocast_cache
+
+        def clear_in_order():
+            begin = len(self.events)
+            clear()
+            self.casts += len(self.events) - begin
+            self.events[begin:] = sorted(self.events[begin:], key=self._by_birth)
+
+        _replace(self.cleanup, torch, "clear_autocast_cache", clear_in_order)
+
+    @staticmethod
+    def _by_birth(event):
+        kind, thing = event[:2]
+        if kind == "free":
+            return thing.birth, kind, 0
+        return thing.storage.birth, kind, list(thing.storage.tensors.values()).index(thing)
 
     def _repeats(self, run, first):
         """`run` for a second time in the place where the program stands now."""
-        calls = dict(self.regions[-1] if self.regions else self.calls)
+        calls = (self.regions[-1].copy() if self.regions
+                 else Calls(self.begun, len(self.calls)))
         place = list(self.stack[-1]) if self.stack else ["", 0, 0, False]
 
         def again(*args, **kwargs):
@@ -611,7 +683,7 @@ class Recorder(TorchDispatchMode):
             if first:
                 first = False
                 return run(*args, **kwargs)
-            self.regions.append(dict(calls))
+            self.regions.append(calls.copy())
             self.stack.append(place[:3] + [True])
             depth = len(self.stack)
             try:
@@ -621,6 +693,16 @@ class Recorder(TorchDispatchMode):
                 del self.stack[depth - 1:]
 
         return again
+
+    def _taken(self, func, run):
+        """A selective checkpoint runs an op again, or takes in its place what it has kept."""
+        last = self.last_op
+        out = run()
+        is_alias = func._schema.name in ("aten::detach", "aten::alias")
+        if self.stack and self.last_op is last and not is_alias:
+            self.stack[-1][2] += any(is_plain(t) and t.device.type == self.device
+                                     for t in tensors_in(out))
+        return out
 
     def _backward_begins(self):
         if not self.backward_depth:
@@ -692,7 +774,6 @@ class Recorder(TorchDispatchMode):
 
     def _run(self, func, name, args, kwargs):
         given = tensors_in((args, kwargs))
-        self.autocast |= torch.is_autocast_enabled(self.device or "cpu")
         self._begin_op(given)
         for t in given:
             if self._is_ours(t):
@@ -773,14 +854,21 @@ class Recorder(TorchDispatchMode):
             place = (frame[0], frame[1], frame[2], op.name)
             frame[2] += 1
             if frame[3]:
-                op.again = self.places.get(place)
-                self.recomputed[op.again] = op
+                self._repeat(op, self.places.get(place))
             else:
                 self.places[place] = op
         if node is None or self._is_again():
             self._own_nodes(op, given)
         elif op.phase == "backward":
             self._find_of(op, node._sequence_nr())
+
+    def _repeat(self, op, first):
+        """`op` runs in the place of `first`, if it is the same."""
+        if first is None or shapes(first) != shapes(op):
+            self.strangers += 1
+            return
+        op.again = first
+        self.recomputed[first] = op
 
     def _own_nodes(self, op, given):
         """Of the nodes that autograd has made since the last op the newest is this op's, if it has
@@ -839,8 +927,6 @@ class Recorder(TorchDispatchMode):
         self._drop_what_the_graph_held()
         self._drop_what_the_engine_held()
         self._keep_last_drops()
-        if self.autocast:
-            self._order_frees()
         self._draw_curve()
         self._say_what_is_missing()
 
@@ -894,21 +980,6 @@ class Recorder(TorchDispatchMode):
             events.append(event)
         self.events = events
 
-    def _order_frees(self):
-        """At its end autocast releases its casts in the order of a hash table of addresses."""
-        self.notes.append("frees that follow each other without an op between are in the order of "
-                          "birth: that of autocast's cache is different in every run")
-        begin = 0
-        for end, event in enumerate(self.events + [("mark",)]):
-            if event[0] not in ("free", "drop"):
-                self.events[begin:end] = sorted(self.events[begin:end], key=self._by_birth)
-                begin = end + 1
-
-    @staticmethod
-    def _by_birth(event):
-        storage = event[1] if event[0] == "free" else event[1].storage
-        return storage.id, event[0]
-
     def _draw_curve(self):
         """Live bytes after each op, and the most at any time."""
         live = self.peak = sum(storage.bytes for storage in self.first)
@@ -941,10 +1012,16 @@ class Recorder(TorchDispatchMode):
         if self.values:
             self.notes.append(f"the program read {self.values} values of fake tensors, taken to "
                               "be 1 on the host and 0 on the device")
+        if self.casts:
+            self.notes.append("what autocast lets go of at its end is in the order of birth: its own "
+                              "is that of addresses, different in every run")
         if self.elsewhere:
             self.notes.append(f"{self.elsewhere} tensors were packed for backward by the program's "
                               "saved_tensors_hooks and are not among what is saved; what was packed "
                               "lives until it is dropped")
+        if self.strangers:
+            self.notes.append(f"{self.strangers} ops of modules that ran again in backward are not "
+                              "those that ran in forward, and do not say which they repeat")
         if self.resized:
             self.notes.append("storages changed their size, the first size is recorded")
         for name in sorted(self.subclasses):
