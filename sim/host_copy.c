@@ -8,24 +8,9 @@
 
 /* ---- tensors ----------------------------------------------------------------------------- */
 
-/* Bytes of a number; 0 where that is not known. */
-static uint64_t width_of(const char *dtype)
-{
-    static const struct {
-        const char *begins;
-        uint64_t bytes;
-    } list[] = {{"complex128", 16}, {"float64", 8}, {"int64", 8},    {"uint64", 8},
-                {"complex64", 8},   {"float32", 4}, {"int32", 4},    {"uint32", 4},
-                {"float16", 2},     {"int16", 2},   {"bfloat16", 2}, {"uint16", 2},
-                {"bool", 1},        {"int8", 1},    {"uint8", 1},    {"float8", 1}};
-    for (size_t i = 0; i < MR_COUNT(list); i++)
-        if (!strncmp(dtype, list[i].begins, strlen(list[i].begins))) return list[i].bytes;
-    return 0;
-}
-
 uint64_t mr_host_copy_bytes(const mr_tensor *tensor)
 {
-    const uint64_t width = width_of(tensor->dtype);
+    const uint64_t width = mr_dtype_bytes(tensor->dtype);
     return width ? width * mr_tensor_numbers(tensor) : tensor->bytes;
 }
 

@@ -289,6 +289,13 @@ void mr_trace_copy(mr_ctx *ctx, const mr_trace *in, mr_trace *out);
 /* How many numbers a tensor has, by its shape. */
 uint64_t mr_tensor_numbers(const mr_tensor *tensor);
 
+/* Bytes of a number by the name of its type; 0 where that is not known. */
+uint64_t mr_dtype_bytes(const char *dtype);
+
+/* What a reader of all its numbers reads: less than it spans where others lie between, as in
+ * the first token of every sample. */
+uint64_t mr_tensor_touched(const mr_tensor *tensor);
+
 /* The history of a device, NULL when it was not recorded. */
 const mr_history *mr_trace_history(const mr_trace *trace, uint32_t device);
 

@@ -57,6 +57,34 @@ TEST(smaller_slices_take_less)
     mr_ctx_clear(&ctx);
 }
 
+/* Casts of parameters in a phase of the step. */
+static uint32_t casts(const char *spec, mr_phase phase)
+{
+    mr_ctx ctx = {0};
+    mr_trace in;
+    mr_answer answer;
+    uint32_t n = 0;
+    if (evaluated(&ctx, BERT, spec, &in, &answer)) TEST_FAIL("%s: %s", spec, ctx.failure.text);
+    for (uint32_t o = 0; o < answer.trace.ops.n; o++) {
+        const mr_op *op = &answer.trace.ops.at[o];
+        if (op->phase != phase || strcmp(op->name, "aten::_to_copy") != 0) continue;
+        const mr_tensor *t = &answer.trace.tensors.at[op->in.at[0]];
+        n += t->role == MR_ROLE_parameter;
+    }
+    mr_ctx_clear(&ctx);
+    return n;
+}
+
+/* Autocast keeps the cast of a weight for all slices of the forward pass; each that runs again
+ * has its own.  12 blocks have two weights and two biases. */
+TEST(slices_share_what_autocast_has_cast)
+{
+    CHECK_EQ(casts("amp+chunk:mlp=4", MR_FORWARD), casts("amp", MR_FORWARD));
+    CHECK_EQ(casts("amp", MR_BACKWARD), 0);
+    CHECK_EQ(casts("amp+chunk:mlp=4", MR_BACKWARD), 12 * 4 * 4);
+    CHECK_EQ(casts("amp+chunk:mlp=4,recompute=False", MR_BACKWARD), 0);
+}
+
 static void same(const char *file, const char *x, const char *y)
 {
     mr_ctx ctx = {0};
@@ -100,7 +128,7 @@ TEST(what_cannot_be_cut_is_refused)
 {
     refuses_as(MR_EUSAGE, BERT, "chunk", "expected how many slices");
     refuses(BERT, "chunk:loss=100", "128 rows are too few for slices of equal size");
-    refuses(BERT, "amp+chunk:loss=8", "autocast casts a weight once for all slices");
+    refuses(BERT, "chunk:loss=8+amp", "expected amp before what makes it do so");
     refuses(BERT, "sdpa+chunk:attention=4", "nothing of what is to be done in slices");
     refuses(BERT, "checkpoint+chunk:mlp=4", "it is computed again already");
     refuses(BERT, "chunk:mlp=4+checkpoint", "it is computed again already");

@@ -45,16 +45,6 @@ static void find(slices *s, const settings *chosen)
     slices_look(s);
 }
 
-static mr_status check_precision(mr_ctx *ctx, const mr_trace *in)
-{
-    const char *precision = in->about[MR_ABOUT_precision];
-    if (!precision || strncmp(precision, "amp", 3) != 0) return MR_OK;
-    return mr_fail(ctx, MR_EUNSUPPORTED,
-                   "'%s' is of precision %s: autocast casts a weight once for all slices, but"
-                   " again for each that is computed again, which is not modelled; half is",
-                   in->name, precision);
-}
-
 static bool is_in_parts(const mr_trace *in)
 {
     for (uint32_t o = 0; o < in->ops.n; o++)
@@ -112,7 +102,6 @@ static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_tra
     mr_trace *sliced = MR_NEW(ctx, mr_trace);
     slices *s = MR_NEW(ctx, slices);
     regions pieces = {0};
-    MR_TRY(check_precision(ctx, in));
     s->ctx = ctx;
     s->in = in;
     MR_TRY(mr_rewrite_begin(ctx, in, sliced, &s->r));

@@ -27,6 +27,7 @@ twin amp+offload $plain bert-base-save-on-cpu-amp $bert --save-on-cpu --precisio
 twin offload+release $plain bert-base-save-on-cpu-release $bert --save-on-cpu --optimizer-in-backward
 twin inplace $plain bert-base-inplace $bert --inplace all
 twin chunk $plain bert-base-chunk-mlp-4 $bert --chunk mlp:4
+twin amp+chunk $plain bert-base-amp-bfloat16-chunk-mlp-4 $bert --precision amp-bfloat16 --chunk mlp:4
 twin release $plain bert-base-release $bert --optimizer-in-backward
 twin optimizer $plain bert-base-adamw-loop $bert --optimizer adamw-loop
 twin optimizer $plain bert-base-adamw-fused $bert --optimizer adamw-fused
@@ -106,6 +107,8 @@ twin checkpoint $plain gpt2-small-checkpoint-matmuls $gpt --checkpoint matmuls
 twin sdpa $plain gpt2-small-sdpa $gpt --attention sdpa
 twin chunk $plain gpt2-small-chunk-attention-4 $gpt --chunk attention:4
 twin chunk $plain gpt2-small-chunk-loss-8 $gpt --chunk loss:8
+twin amp+chunk $plain gpt2-small-amp-bfloat16-chunk-attention-4 $gpt --precision amp-bfloat16 --chunk attention:4
+twin amp+chunk $plain gpt2-small-amp-float16-chunk-loss-8 $gpt --precision amp-float16 --chunk loss:8
 twin accumulate $plain gpt2-small-accumulate-4 $gpt --accumulate 4
 twin amp+checkpoint $plain gpt2-small-amp-bfloat16-checkpoint $gpt --precision amp-bfloat16 --checkpoint block
 twin release $plain gpt2-small-release $gpt --optimizer-in-backward
@@ -117,6 +120,7 @@ twin share gpt2-small-untied gpt2-small-tied $gpt
 plain=albert-base-b32-s128
 albert="--model albert-base --batch 32 --seq 128"
 twin checkpoint $plain albert-base-checkpoint $albert --checkpoint block
+twin amp+checkpoint $plain albert-base-amp-bfloat16-checkpoint $albert --precision amp-bfloat16 --checkpoint block
 twin "" "" albert-base-unshared $albert --untied
 twin share albert-base-unshared albert-base-shared $albert
 

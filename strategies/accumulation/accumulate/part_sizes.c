@@ -2,7 +2,6 @@
 #include "part_sizes.h"
 
 #include "cost.h"
-#include "host_copy.h"
 
 /* As torch.chunk divides: all parts have as many but the last, which has the rest.  Where it
  * would make fewer parts than asked for, none differs from another by more than one. */
@@ -103,14 +102,6 @@ mr_tensor mr_share_tensor(mr_ctx *ctx, const mr_share *share, const mr_tensor *w
     return part;
 }
 
-/* What a reader of all its numbers reads: less than it spans where others lie between, as in the
- * first token of every sample; and no number of an expanded tensor twice. */
-static uint64_t touched(const mr_tensor *t)
-{
-    const uint64_t numbers = mr_host_copy_bytes(t);
-    return numbers < t->bytes ? numbers : t->bytes;
-}
-
 /* `bytes` for these tensors, less what they had and more what they have. */
 static uint64_t exchanged(const mr_share *share, const mr_trace *trace, mr_ids ids,
                           uint64_t bytes)
@@ -120,8 +111,8 @@ static uint64_t exchanged(const mr_share *share, const mr_trace *trace, mr_ids i
         const mr_storage *home = &trace->storages.at[t->storage];
         const uint64_t now = mr_share_bytes(share, home);
         if (now == home->bytes) continue;
-        bytes += in_proportion(touched(t), now, home->bytes);
-        bytes = touched(t) < bytes ? bytes - touched(t) : 0;
+        bytes += in_proportion(mr_tensor_touched(t), now, home->bytes);
+        bytes = mr_tensor_touched(t) < bytes ? bytes - mr_tensor_touched(t) : 0;
     }
     return bytes;
 }

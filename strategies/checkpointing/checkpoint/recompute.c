@@ -79,15 +79,29 @@ static void drop_all_again(writer *w, uint32_t region)
     }
 }
 
+/* Autocast, which is entered again, keeps its casts until it is left. */
+static void drop_casts(writer *w, uint32_t region, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const mr_op *cast = &w->r.in->ops.at[w->l->look[region].casts.at[i].op];
+        mr_rewrite_drop(&w->r, &w->again, cast->out.at[0]);
+    }
+}
+
 static void run_again(writer *w, uint32_t region)
 {
-    for (uint32_t e = w->l->regions.at[region].begin; e < w->l->look[region].stop; e++) {
+    const looked_region *look = &w->l->look[region];
+    uint32_t casts = 0;
+    for (uint32_t e = w->l->regions.at[region].begin; e < look->stop; e++) {
         const mr_event event = *event_at(w, e);
+        for (; casts < look->casts.n && look->casts.at[casts].event == e; casts++)
+            mr_rewrite_replay(&w->r, &w->again, look->casts.at[casts].op);
         if (event.kind == MR_DROP) drop_again(w, event.id, region);
         if (event.kind == MR_RUN && !w->l->only_once[event.id])
             w->copy[event.id] = mr_rewrite_replay(&w->r, &w->again, event.id);
     }
     drop_all_again(w, region);
+    drop_casts(w, region, casts);
 }
 
 /* What is saved by an op that runs only once is let go of with its gradient. */

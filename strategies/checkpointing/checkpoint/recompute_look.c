@@ -7,6 +7,7 @@ typedef struct looker {
     mr_rewrite *r;
     const mr_trace *in;
     bool reentrant;
+    bool autocast;        /* some of what the step reads are casts that autocast keeps */
     const char *keep;     /* names of ops whose results are kept */
     const char **refused; /* by region of the list: why, NULL */
     bool *saves;          /* by region */
@@ -98,8 +99,50 @@ static void look_inside(looker *k, uint32_t region)
 
 /* ---- what goes in and out ---------------------------------------------------------------- */
 
+/* Autocast has made it of a parameter, and keeps it until it ends. */
+static bool is_autocasts(const looker *k, uint32_t s)
+{
+    if (k->r->birth[s] == MR_NONE) return false;
+    const mr_op *maker = &k->in->ops.at[k->r->birth[s]];
+    if (!strstr(maker->name, "_to_copy") || maker->in.n != 1) return false;
+    return k->in->storages.at[storage_of(k, maker->in.at[0])].role == MR_ROLE_parameter;
+}
+
+/* Before the call that reads it: its other casts, and views, go before the op itself. */
+static uint32_t begin_of_call(const looker *k, uint32_t region, uint32_t e)
+{
+    const mr_op *op = &k->in->ops.at[k->in->events.at[e].id];
+    uint32_t begin = e;
+    while (e-- > k->l->regions.at[region].begin) {
+        if (k->in->events.at[e].kind != MR_RUN) continue;
+        const mr_op *other = &k->in->ops.at[k->in->events.at[e].id];
+        if (strcmp(other->name, "aten::_to_copy") != 0 && strcmp(other->name, "aten::view") != 0
+            && strcmp(other->name, "aten::t") != 0)
+            break;
+        if (strcmp(other->module, op->module) != 0 || other->call != op->call) break;
+        begin = e;
+    }
+    return begin;
+}
+
+/* The casts of a call in the order in which they were made first. */
+static void note_cast(looker *k, uint32_t region, uint32_t e, uint32_t o)
+{
+    looked_region *look = &k->l->look[region];
+    for (uint32_t i = 0; i < look->casts.n; i++)
+        if (look->casts.at[i].op == o) return;
+    MR_PUSH(k->r->ctx, &look->casts, (looked_cast){begin_of_call(k, region, e), o});
+    for (uint32_t i = look->casts.n; --i > 0;) {
+        const looked_cast before = look->casts.at[i - 1], cast = look->casts.at[i];
+        if (before.event < cast.event || (before.event == cast.event && before.op < cast.op))
+            break;
+        look->casts.at[i - 1] = cast;
+        look->casts.at[i] = before;
+    }
+}
+
 /* Each tensor by itself, as a region's arguments are saved; not views that it makes of them. */
-static void look_at_inputs(looker *k, uint32_t region, const mr_op *op)
+static void look_at_inputs(looker *k, uint32_t region, uint32_t e, const mr_op *op)
 {
     for (uint32_t i = 0; i < op->in.n; i++) {
         const uint32_t s = storage_of(k, op->in.at[i]);
@@ -108,7 +151,8 @@ static void look_at_inputs(looker *k, uint32_t region, const mr_op *op)
         const mr_role role = (mr_role)k->in->storages.at[s].role;
         k->asked[region] |= role != MR_ROLE_input && role != MR_ROLE_parameter
                             && role != MR_ROLE_buffer;
-        if (!k->in->storages.at[s].before)
+        if (k->autocast && is_autocasts(k, s)) note_cast(k, region, e, k->r->birth[s]);
+        else if (!k->in->storages.at[s].before)
             MR_PUSH(k->r->ctx, &k->l->look[region].inputs, op->in.at[i]);
     }
     for (uint32_t i = 0; i < op->out.n; i++) k->seen[op->out.at[i]] = region;
@@ -181,7 +225,7 @@ static void look_at_run(looker *k, uint32_t e)
     const uint32_t o = k->in->events.at[e].id;
     const mr_op *op = &k->in->ops.at[o];
     const uint32_t region = k->l->region_of[o], gradient = region_of_gradient(k, op);
-    if (region != MR_NONE) look_at_inputs(k, region, op);
+    if (region != MR_NONE) look_at_inputs(k, region, e, op);
     look_at_outputs(k, op, region, gradient);
     for (uint32_t i = 0; i < op->in.n; i++) k->last_read[storage_of(k, op->in.at[i])] = e;
     if (gradient != MR_NONE) look_at_backward(k, e, op, gradient);
@@ -210,14 +254,6 @@ static void look_for_changes(looker *k)
         for (uint32_t i = 0; i < op->mutates.n; i++)
             changed[storage_of(k, op->mutates.at[i])] = e;
     }
-}
-
-/* Autocast has made it of a parameter, and keeps it until it ends. */
-static bool is_autocasts(const looker *k, uint32_t s)
-{
-    const mr_op *maker = &k->in->ops.at[k->r->birth[s]];
-    if (!strstr(maker->name, "_to_copy") || maker->in.n != 1) return false;
-    return k->in->storages.at[storage_of(k, maker->in.at[0])].role == MR_ROLE_parameter;
 }
 
 static void look_for_drops(looker *k)
@@ -363,9 +399,11 @@ static void look_at_all(looker *k, const regions *list)
 mr_status recompute_look(mr_rewrite *r, const regions *list, const recompute_how *how,
                          looked *out)
 {
+    const char *precision = r->in->about[MR_ABOUT_precision];
     looker k = {.r = r, .in = r->in, .reentrant = how->reentrant, .keep = how->keep, .l = out};
     regions left = {0};
     const char *why = NULL;
+    k.autocast = precision && !strncmp(precision, "amp", 3);
     look_at_all(&k, list);
     for (uint32_t i = 0; i < list->n; i++) {
         if (!k.refused[i]) {

@@ -6,6 +6,12 @@
 
 typedef MR_VEC(uint32_t) numbers;
 
+/* A cast of a parameter that was autocast's when the region ran, and is gone when it runs again:
+ * it casts anew, before an event. */
+typedef struct looked_cast {
+    uint32_t event, op;
+} looked_cast;
+
 typedef struct looked_region {
     uint32_t stop;      /* event before which running it again ends */
     uint32_t trigger;   /* event, in the backward pass, before which it runs again */
@@ -14,6 +20,7 @@ typedef struct looked_region {
     numbers inputs;     /* tensors that it reads and others made */
     numbers gradients;  /* tensors from outside that its gradients read */
     numbers late_drops; /* tensors inside whose drop is recorded after its end */
+    MR_VEC(looked_cast) casts; /* by event */
 } looked_region;
 
 typedef struct looked {

@@ -64,6 +64,7 @@ typedef struct slices {
     mr_rewrite r;
     MR_VEC(slice_region) all;
     uint32_t *owner;   /* by op: index into all, MR_NONE */
+    bool *shared;      /* by op: casts a parameter for autocast, so that all slices have it */
     uint32_t *place;   /* by op: index into the ops of its region */
     uint32_t *when;    /* by op: event, MR_NONE */
     uint32_t *maker;   /* by tensor: op that makes it first, MR_NONE */

@@ -15,9 +15,24 @@ static void note_maker(slices *s, mr_ids made, uint32_t o)
         if (s->maker[made.at[k]] == MR_NONE) s->maker[made.at[k]] = o;
 }
 
+/* Under autocast, which keeps the casts of parameters. */
+static void find_shared(slices *s)
+{
+    const char *precision = s->in->about[MR_ABOUT_precision];
+    s->shared = MR_NEW_N(s->ctx, bool, s->in->ops.n);
+    if (!precision || strncmp(precision, "amp", 3) != 0) return;
+    for (uint32_t o = 0; o < s->in->ops.n; o++) {
+        const mr_op *op = &s->in->ops.at[o];
+        if (op->phase != MR_FORWARD || op->in.n != 1 || !slices_is(op, "_to_copy")) continue;
+        const uint32_t from = s->in->tensors.at[op->in.at[0]].storage;
+        s->shared[o] = s->in->storages.at[from].role == MR_ROLE_parameter;
+    }
+}
+
 void slices_begin(slices *s)
 {
     const mr_trace *in = s->in;
+    find_shared(s);
     s->owner = mr_none_of(s->ctx, in->ops.n);
     s->place = mr_none_of(s->ctx, in->ops.n);
     s->when = mr_none_of(s->ctx, in->ops.n);
@@ -112,13 +127,18 @@ static uint32_t origin(const slices *s, uint32_t tensor, uint32_t begin)
     return tensor;
 }
 
-/* From a product's event back to the first of the views around it. */
+/* From a product's event back to the first of the views around it, and of the casts of the same
+ * call. */
 static uint32_t before_product(const slices *s, uint32_t e)
 {
+    const mr_op *product = op_at(s, e);
     uint32_t begin = e;
     while (e-- > 0) {
         if (s->in->events.at[e].kind != MR_RUN) continue;
-        if (!is_forward(s, e) || !slices_is(op_at(s, e), "view t")) break;
+        const mr_op *op = op_at(s, e);
+        const bool cast = slices_is(op, "_to_copy") && op->call == product->call
+                          && strcmp(op->module, product->module) == 0;
+        if (!is_forward(s, e) || (!cast && !slices_is(op, "view t"))) break;
         begin = e;
     }
     return begin;
@@ -240,7 +260,8 @@ static void extend(slices *s, block *b)
         if (s->in->events.at[e].kind != MR_RUN) continue;
         const mr_op *op = op_at(s, e);
         if (!is_forward(s, e) || !belongs(s, b, op)) return;
-        if (b->down != MR_NONE && is_product(op)) return;
+        const bool next = is_product(op) || s->shared[s->in->events.at[e].id];
+        if (b->down != MR_NONE && next) return;
         take(s, b, e);
     }
 }

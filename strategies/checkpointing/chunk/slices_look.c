@@ -19,11 +19,11 @@ static uint32_t birth_of(const slices *s, uint32_t tensor)
     return s->r.birth[tensor_at(s, tensor)->storage];
 }
 
-/* The region whose op writes the tensor's storage first, MR_NONE. */
+/* The region whose op writes the tensor's storage first, for each slice; MR_NONE. */
 static uint32_t born_in(const slices *s, uint32_t tensor)
 {
     const uint32_t o = birth_of(s, tensor);
-    return o == MR_NONE ? MR_NONE : s->owner[o];
+    return o == MR_NONE || s->shared[o] ? MR_NONE : s->owner[o];
 }
 
 /* ---- tensors of a region ----------------------------------------------------------------- */
@@ -173,16 +173,18 @@ static void meet_gradient(slices *s, uint32_t region, uint32_t tensor)
     MR_PUSH(s->ctx, &r->gradients, tensor);
 }
 
-/* A sum of two gradients by the engine, of rows that the region reads twice. */
-static bool is_sum_of_rows(const slices *s, uint32_t region, const mr_op *op)
+/* A sum of two gradients by the engine, of rows that the region reads twice; or a cast of such
+ * a gradient, as autocast makes them. */
+static bool is_of_rows(slices *s, uint32_t region, const mr_op *op)
 {
-    if (op->of != MR_NONE || op->phase != MR_BACKWARD || op->in.n != 2
-        || !slices_is(op, "add add_"))
-        return false;
-    for (uint32_t i = 0; i < op->in.n; i++)
-        if (born_in(s, op->in.at[i]) != region
-            || slices_cut(s, region, op->in.at[i]).kind != SLICE_ROWS)
-            return false;
+    const bool sum = op->in.n == 2 && slices_is(op, "add add_");
+    const bool cast = op->in.n == 1 && slices_is(op, "_to_copy");
+    if (op->of != MR_NONE || op->phase != MR_BACKWARD || (!sum && !cast)) return false;
+    for (uint32_t i = 0; i < op->in.n; i++) {
+        if (born_in(s, op->in.at[i]) != region) return false;
+        slices_touch(s, region, op->in.at[i]);
+        if (slices_cut(s, region, op->in.at[i]).kind != SLICE_ROWS) return false;
+    }
     return true;
 }
 
@@ -194,7 +196,7 @@ static void look_backward(slices *s, uint32_t region)
         if (event.kind != MR_RUN) continue;
         const uint32_t o = event.id;
         const mr_op *op = &s->in->ops.at[o];
-        if (s->owner[o] == MR_NONE && is_sum_of_rows(s, region, op)) {
+        if (s->owner[o] == MR_NONE && is_of_rows(s, region, op)) {
             own(s, region, o);
             if (e >= r->back_end) r->back_end = e + 1;
         }
@@ -225,6 +227,7 @@ static void use(slices *s, bool forward, uint32_t by, uint32_t tensor)
     for (uint32_t i = 0; i < r->results.n; i++)
         if (tensor_at(s, r->results.at[i].tensor)->storage == tensor_at(s, tensor)->storage)
             return;
+    slices_touch(s, region, tensor); /* others may see it by a tensor of their own */
     MR_PUSH(s->ctx, &r->results, (slice_result){tensor, MR_NONE, false});
 }
 

@@ -55,17 +55,24 @@ static void add_bias(slice_writer *w, uint32_t o)
     const uint32_t home =
         mr_rewrite_new_storage(r, made_at(w, sum)->storage, made_at(w, sum)->bytes);
     const uint32_t product = mr_rewrite_new_tensor(r, sum, home);
+    const uint64_t bias = made_at(w, op->in.at[0])->bytes;
     op->name = "aten::mm";
     op->out = mr_ids_of(w->s->ctx, 1, &product);
+    op->read -= bias < op->read ? bias : 0;
     mr_op as = *op;
     as.name = "aten::add";
-    mr_rewrite_move(r, product, sum, &as);
+    const uint32_t added = mr_rewrite_move(r, product, sum, &as);
+    r->out->ops.at[added].read += bias;
     mr_rewrite_drop(r, NULL, product);
 }
 
 static void run(slice_writer *w, uint32_t o)
 {
     const mr_op *op = &w->s->in->ops.at[o];
+    if (w->s->shared[o]) {
+        if (!w->part) mr_rewrite_run(&w->s->r, NULL, o);
+        return;
+    }
     const bool view = op->in.n == 1 && op->out.n == 1 && slices_is(op, "view reshape");
     const uint32_t copy = view ? copy_rows(w, op) : MR_NONE;
     mr_op part = slices_op(w, o);
@@ -259,10 +266,36 @@ static void join_gradients(slice_writer *w)
 
 /* ---- a region ---------------------------------------------------------------------------- */
 
+static bool is_kept(const slice_writer *w, uint32_t tensor)
+{
+    if (!w->gone[tensor]) return true;
+    const slice_region *r = &w->s->all.at[w->s->owner[w->s->maker[tensor]]];
+    if (tensor == r->result) return true;
+    for (uint32_t i = 0; i < r->results.n; i++)
+        if (r->results.at[i].tensor == tensor) return true;
+    return false;
+}
+
+/* What others do among the gradients, as casting those that all slices have added to, they do
+ * when the last of the slices gets there; variables end there too. */
+static bool is_among(const slice_writer *w, uint32_t e)
+{
+    const mr_event event = w->s->in->events.at[e];
+    if (w->part || w->at->back == MR_NONE || e < w->at->back || e >= w->at->back_end)
+        return false;
+    return event.kind == MR_DROP ? is_kept(w, event.id)
+                                 : event.kind == MR_RUN && w->s->owner[event.id] == MR_NONE;
+}
+
 static void do_slice(slice_writer *w, uint32_t begin, uint32_t end)
 {
     for (uint32_t e = begin; e < end; e++) {
         const mr_event event = w->s->in->events.at[e];
+        if (is_among(w, e)) {
+            mr_rewrite_keep(&w->s->r, NULL, e);
+            w->done[e] = true;
+            continue;
+        }
         if (event.kind == MR_DROP && !is_result(w, event.id)) drop(w, event.id);
         if (event.kind != MR_RUN || w->s->owner[event.id] != w->region) continue;
         run(w, event.id);
@@ -332,16 +365,6 @@ static void find_gone(slice_writer *w)
     }
 }
 
-static bool is_kept(const slice_writer *w, uint32_t tensor)
-{
-    if (!w->gone[tensor]) return true;
-    const slice_region *r = &w->s->all.at[w->s->owner[w->s->maker[tensor]]];
-    if (tensor == r->result) return true;
-    for (uint32_t i = 0; i < r->results.n; i++)
-        if (r->results.at[i].tensor == tensor) return true;
-    return false;
-}
-
 static void take_up(slice_writer *w, uint32_t region)
 {
     w->region = region;
@@ -361,7 +384,7 @@ void slices_write(slices *s, regions *pieces)
             if (w->region != region) take_up(w, region);
             if (e == w->at->begin) write_forward(w, pieces);
             if (e == w->at->back) write_backward(w);
-        } else if (event.kind != MR_DROP || is_kept(w, event.id)) {
+        } else if (!w->done[e] && (event.kind != MR_DROP || is_kept(w, event.id))) {
             mr_rewrite_keep(&s->r, NULL, e);
         }
     }

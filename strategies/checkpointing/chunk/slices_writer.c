@@ -15,6 +15,7 @@ void slices_writer_begin(slice_writer *w, slices *s)
     w->things = mr_alloc_n(s->ctx, s->all.n, sizeof *w->things);
     w->copied = mr_none_of(s->ctx, s->in->tensors.n);
     w->gone = MR_NEW_N(s->ctx, bool, s->in->tensors.n);
+    w->done = MR_NEW_N(s->ctx, bool, s->in->events.n);
 }
 
 void slices_writer_take_up(slice_writer *w)
@@ -55,7 +56,8 @@ uint64_t slices_share(const slice_writer *w, uint64_t whole)
 
 uint64_t slices_number_bytes(const mr_tensor *tensor)
 {
-    const uint64_t n = mr_tensor_numbers(tensor);
+    const uint64_t n = mr_tensor_numbers(tensor), width = mr_dtype_bytes(tensor->dtype);
+    if (width) return width;
     return n && tensor->bytes >= n ? tensor->bytes / n : 1;
 }
 
@@ -173,19 +175,13 @@ uint32_t slices_place(slice_writer *w, uint32_t tensor)
 
 /* ---- ops --------------------------------------------------------------------------------- */
 
-static uint64_t number_bytes(const mr_trace *trace, uint32_t t, uint32_t like)
-{
-    return mr_tensor_numbers(&trace->tensors.at[t])
-           * slices_number_bytes(&trace->tensors.at[like]);
-}
-
 static mr_ids placed(slice_writer *w, mr_ids ids, uint64_t *missing)
 {
     mr_ids out = mr_ids_of(w->s->ctx, ids.n, ids.at);
     for (uint32_t i = 0; i < ids.n; i++) {
         out.at[i] = slices_place(w, ids.at[i]);
-        *missing += number_bytes(w->s->in, ids.at[i], ids.at[i])
-                    - number_bytes(w->s->r.out, out.at[i], ids.at[i]);
+        *missing += mr_tensor_touched(&w->s->in->tensors.at[ids.at[i]])
+                    - mr_tensor_touched(&w->s->r.out->tensors.at[out.at[i]]);
     }
     return out;
 }

@@ -16,6 +16,7 @@ typedef struct slice_writer {
     slice_things *things;  /* by region */
     uint32_t *copied;      /* by tensor: part in which it is a view of copied rows, MR_NONE */
     bool *gone;            /* by tensor: only slices have it */
+    bool *done;            /* by event: of others, and written with the last slice */
 } slice_writer;
 
 void slices_writer_begin(slice_writer *w, slices *s);

@@ -154,7 +154,7 @@ static mr_status check_order(mr_ctx *ctx, const mr_trace *in)
     return mr_fail(
         ctx, MR_EUNSUPPORTED,
         "'%s' runs forward ops more than once, expected amp before what makes it do so"
-        " (amp+checkpoint, amp+accumulate), and one step",
+        " (amp+checkpoint, amp+chunk, amp+accumulate), and one step",
         in->name);
 }
 
@@ -185,6 +185,7 @@ mr_status autocast_rewrite(mr_ctx *ctx, const mr_trace *in, const char *dtype, b
     a->placed = mr_none_of(ctx, in->tensors.n);
     a->reader = mr_none_of(ctx, in->storages.n);
     a->last = mr_none_of(ctx, in->storages.n);
+    a->sum = mr_none_of(ctx, in->storages.n);
     for (uint32_t e = 0; e < in->events.n; e++)
         if (in->events.at[e].kind == MR_RUN
             && in->ops.at[in->events.at[e].id].phase == MR_FORWARD)

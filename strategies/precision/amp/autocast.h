@@ -37,6 +37,9 @@ typedef struct autocast {
     uint32_t *placed;  /* by tensor of `in`: view made by a unit last, MR_NONE */
     uint32_t *reader;  /* by storage: the op that reads it last, MR_NONE */
     uint32_t *last;    /* by storage: tensor by which a gradient was written last */
+    uint32_t *ends;    /* by storage of a parameter whose cast several units read: event with
+                        * which the last of its gradients is there; MR_NONE for others */
+    uint32_t *sum;     /* by storage: the one with the sum to which the engine has added it */
     MR_VEC(autocast_leaf) later; /* gradients to cast when sums are done: tensor, new storage */
     const mr_op *later_of;
 } autocast;

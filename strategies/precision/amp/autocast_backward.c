@@ -110,6 +110,34 @@ static void move_gradient(autocast *a, uint32_t t, bool low, const mr_op *as)
     a->moved[s] = a->r.out->tensors.at[cast].storage;
 }
 
+/* Units that read the same cast of a parameter share its node: what they give it is added up
+ * before it is cast back, once. */
+static void find_shared(autocast *a)
+{
+    a->ends = mr_none_of(a->r.ctx, a->r.in->storages.n);
+    uint32_t *first = mr_none_of(a->r.ctx, a->r.in->storages.n);
+    for (uint32_t u = 0; u < a->units.n; u++) {
+        const autocast_unit *unit = &a->units.at[u];
+        for (uint32_t l = 0; l < unit->leaves.n && unit->back != MR_NONE; l++) {
+            const uint32_t s = storage_of(a, unit->leaves.at[l].tensor);
+            if (a->cached[s] != unit->leaves.at[l].cast) continue;
+            if (first[s] == MR_NONE) {
+                first[s] = unit->back;
+                continue;
+            }
+            const uint32_t end = a->ends[s] == MR_NONE ? first[s] : a->ends[s];
+            a->ends[s] = unit->back > end ? unit->back : end;
+        }
+    }
+}
+
+/* Where the gradient is now, all that was added to it included. */
+static uint32_t summed(const autocast *a, uint32_t s)
+{
+    while (a->sum[s] != MR_NONE) s = a->sum[s];
+    return s;
+}
+
 static void cast_back(autocast *a, const autocast_unit *unit, uint32_t s, const mr_op *as)
 {
     move_gradient(a, a->last[s], !unit->low, as);
@@ -118,13 +146,16 @@ static void cast_back(autocast *a, const autocast_unit *unit, uint32_t s, const 
 static void end_unit(autocast *a, autocast_unit *unit, const mr_op *as)
 {
     bool first = true;
+    if (!a->ends) find_shared(a);
     for (uint32_t l = unit->leaves.n; l-- > 0;) {
         const mr_tensor *leaf = &a->r.in->tensors.at[unit->leaves.at[l].tensor];
+        const uint32_t ends = a->ends[leaf->storage];
         for (uint32_t g = 0; g < unit->gradients.n; g++) {
             const uint32_t s = unit->gradients.at[g];
             if (s == MR_NONE || !same_shape(leaf, &a->r.in->tensors.at[a->last[s]])) continue;
             unit->gradients.at[g] = MR_NONE;
-            if (first) cast_back(a, unit, s, as);
+            if (ends != MR_NONE && ends != unit->back) break;
+            if (first && ends == MR_NONE) cast_back(a, unit, s, as);
             else
                 MR_PUSH(a->r.ctx, &a->later,
                         (autocast_leaf){s, (uint32_t)(unit - a->units.at)});
@@ -138,7 +169,8 @@ static void end_unit(autocast *a, autocast_unit *unit, const mr_op *as)
 void autocast_flush(autocast *a)
 {
     for (uint32_t i = 0; i < a->later.n; i++)
-        cast_back(a, &a->units.at[a->later.at[i].cast], a->later.at[i].tensor, a->later_of);
+        cast_back(a, &a->units.at[a->later.at[i].cast], summed(a, a->later.at[i].tensor),
+                  a->later_of);
     a->later.n = 0;
 }
 
@@ -238,9 +270,20 @@ static void add_mixed(autocast *a, uint32_t event)
     a->viewed[y] = was[1];
 }
 
+static void note_sum(autocast *a, const mr_op *op)
+{
+    if (op->in.n != 2 || op->out.n + op->mutates.n != 1) return;
+    const uint32_t to = (op->out.n ? op->out : op->mutates).at[0];
+    a->last[storage_of(a, to)] = to;
+    for (uint32_t i = 0; i < 2; i++)
+        if (storage_of(a, op->in.at[i]) != storage_of(a, to))
+            a->sum[storage_of(a, op->in.at[i])] = storage_of(a, to);
+}
+
 static void add_up(autocast *a, uint32_t o)
 {
     const mr_op *op = &a->r.in->ops.at[o];
+    note_sum(a, op);
     autocast_run(a, o, NULL);
     if (adds_in_place(a, o, false)) return;
     for (uint32_t i = 0; i < op->out.n; i++)
