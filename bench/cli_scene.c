@@ -55,8 +55,8 @@ static mr_status find_event(mr_ctx *ctx, const mr_trace *trace, const char *opti
                        "such as 1.5s",
                        option, text);
     if (n > trace->events.n)
-        return mr_fail(ctx, MR_EUSAGE, "--%s is %s, but '%s' has only %" PRIu32 " events",
-                       option, text, trace->name, trace->events.n);
+        return mr_fail(ctx, MR_EUSAGE, "--%s is %s, but '%s' has only %s", option, text, trace->name,
+                       mr_show_count(ctx, trace->events.n, "event", "events"));
     *out = (uint32_t)n;
     return MR_OK;
 }

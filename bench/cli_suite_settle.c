@@ -1,5 +1,6 @@
 /* settle -- what follows from the lines of a suite: settings, recordings, cells, expectations.
  */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,13 +9,41 @@
 #include "format.h"
 #include "suite_reader.h"
 
+static bool is_text(const unsigned char *head, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (head[i] < ' ' && !isspace(head[i])) return false;
+    return true;
+}
+
+/* A suite and a recording are easily taken for each other. */
+static mr_status check_kind(mr_suite_reader *r, mr_source *source)
+{
+    size_t have;
+    const unsigned char *head = mr_source_peek(source, MR_FORMAT_HEAD, &have);
+    if (have > MR_FORMAT_HEAD) have = MR_FORMAT_HEAD;
+    for (size_t i = 0; mr_formats[i]; i++)
+        if (mr_formats[i]->detect(head, have))
+            return mr_fail_at(r->ctx, MR_EINPUT, r->suite.path,
+                              "the file is a recording (%s), expected a suite that names it; "
+                              "info and compare take recordings",
+                              mr_formats[i]->name);
+    if (is_text(head, have)) return MR_OK;
+    return mr_fail_at(r->ctx, MR_EINPUT, r->suite.path,
+                      "the file is binary data, expected a suite, which is a text "
+                      "(bench/suites/README.md)");
+}
+
 mr_status mr_suite_open(mr_suite_reader *r)
 {
     struct stat found;
     if (stat(r->suite.path, &found) == 0 && S_ISREG(found.st_mode) && !found.st_size)
         return mr_fail_at(r->ctx, MR_EINPUT, r->suite.path,
                           "the suite is empty, expected at least a trace and a spec");
-    return mr_source_open(r->ctx, r->suite.path, &r->lines.source);
+    MR_TRY(mr_source_open(r->ctx, r->suite.path, &r->lines.source));
+    const mr_status status = check_kind(r, r->lines.source);
+    if (status != MR_OK) mr_source_close(r->lines.source);
+    return status;
 }
 
 /* ---- settings ---------------------------------------------------------------------------- */

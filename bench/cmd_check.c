@@ -217,7 +217,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     MR_TRY(mr_scene_read(ctx, args, &scene));
     MR_TRY(needs_history(ctx, &scene.trace));
     MR_TRY(choose_spec(ctx, args, &scene, &spec));
-    MR_TRY(mr_sink_open(ctx, "-", &sink));
+    MR_TRY(mr_report_open(ctx, "-", &sink));
     put_title(ctx, args, &scene, &spec, sink);
     for (uint32_t i = 0; i < scene.cuda_device_count; i++) {
         bool exact = false;

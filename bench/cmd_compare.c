@@ -50,7 +50,9 @@ static mr_status choose_specs(mr_ctx *ctx, const mr_args *args, const mr_trace *
 static mr_status write_comparison(mr_ctx *ctx, const mr_args *args, const mr_comparison *c)
 {
     mr_sink *sink;
+    const bool people = strcmp(args->format, "table") == 0 || strcmp(args->format, "md") == 0;
     MR_TRY(mr_sink_open(ctx, args->output ? args->output : "-", &sink));
+    if (people) mr_sink_for_people(sink);
     mr_report_comparison(ctx, c, args->format, sink);
     return mr_sink_commit(sink);
 }

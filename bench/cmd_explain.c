@@ -203,7 +203,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     const char *text =
         args->words.n > 1 ? args->words.at[1] : mr_scene_recorded_spec(ctx, &scene.trace);
     MR_TRY(mr_scene_spec(ctx, text, &spec));
-    MR_TRY(mr_sink_open(ctx, "-", &sink));
+    MR_TRY(mr_report_open(ctx, "-", &sink));
     for (uint32_t i = 0; i < scene.cuda_device_count; i++) {
         if (i) mr_sink_print(sink, "\n");
         MR_TRY(explain(ctx, args, &scene, &spec, scene.cuda_devices[i], sink));

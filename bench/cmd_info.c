@@ -246,10 +246,15 @@ static void put_head(mr_ctx *ctx, const mr_args *args, const mr_state *state, mr
     mr_sink_print(sink, "\n\n");
 }
 
+static bool for_people(const mr_args *args)
+{
+    return strcmp(args->format, "table") == 0 || strcmp(args->format, "md") == 0;
+}
+
 static mr_status put_lists(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
                            const mr_makers *makers, mr_sink *sink)
 {
-    const bool people = strcmp(args->format, "table") == 0 || strcmp(args->format, "md") == 0;
+    const bool people = for_people(args);
     const uint32_t page = strcmp(args->by, "module") == 0 ? 60 : 20;
     const mr_extent extent = {(uint32_t)args->rows, (uint32_t)args->depth,
                               people ? page : UINT32_MAX};
@@ -287,6 +292,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     const bool page = !args->by && strcmp(args->format, "table") == 0;
     if (!args->by) chosen.by = mr_knows_roles(&scene.trace) ? "role" : "maker";
     MR_TRY(mr_sink_open(ctx, args->output ? args->output : "-", &sink));
+    if (for_people(args)) mr_sink_for_people(sink);
     const mr_status status = page ? put_pages(ctx, &chosen, &scene, makers, sink)
                                   : put_lists(ctx, &chosen, &scene, makers, sink);
     MR_TRY(status);

@@ -199,7 +199,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 {
     (void)answer;
     mr_sink *sink;
-    MR_TRY(mr_sink_open(ctx, "-", &sink));
+    MR_TRY(mr_report_open(ctx, "-", &sink));
     const char *name = args->words.n ? args->words.at[0] : NULL;
     MR_TRY(name ? show(ctx, name, sink) : list_everything(ctx, sink));
     return mr_sink_commit(sink);

@@ -188,7 +188,7 @@ static void write_csv(const attempts *t, mr_sink *sink)
 static mr_status tell(const attempts *t, int *answer)
 {
     mr_sink *sink;
-    MR_TRY(mr_sink_open(t->ctx, "-", &sink));
+    MR_TRY(mr_report_open(t->ctx, "-", &sink));
     if (strcmp(t->args->format, "csv") == 0) {
         write_csv(t, sink);
         *answer = t->args->capacity && best_of(t)->layout.height > t->args->capacity;

@@ -20,6 +20,7 @@ static mr_status print_results(mr_ctx *ctx, const mr_args *args, const mr_suite 
     mr_sink *sink;
     const bool data = strcmp(args->format, "csv") == 0;
     MR_TRY(mr_sink_open(ctx, "-", &sink));
+    if (!data) mr_sink_for_people(sink);
     if (data && !args->output) mr_report_cells_csv(ctx, suite, sink);
     else if (!args->output) mr_report_cells(ctx, suite, strcmp(args->format, "md") == 0, sink);
     if (!data || args->output) mr_report_verdicts(ctx, suite, args->format, sink);

@@ -12,7 +12,6 @@
 /* "512 B", "2.00 MiB", "1.50 GiB": binary units, two decimals. */
 const char *mr_show_bytes(mr_ctx *ctx, uint64_t bytes);
 const char *mr_show_ns(mr_ctx *ctx, uint64_t ns); /* "12 ns", "861 us", "3.83 ms", "1.20 s" */
-const char *mr_show_count(mr_ctx *ctx, uint64_t n, const char *one, const char *many);
 const char *mr_show_value(mr_ctx *ctx, mr_unit unit, uint64_t value);
 
 /* A step that did not come to its end took no time that could be told. */
@@ -24,6 +23,9 @@ const char *mr_show_result(const mr_failure *failure, const mr_metrics *metrics)
 
 /* How the cells of a sweep begin as CSV. */
 #define MR_RESULTS_BEGIN "trace,file,spec,device,"
+
+/* A sink for what people read: nothing that a recording holds moves their terminal's cursor. */
+mr_status mr_report_open(mr_ctx *ctx, const char *path, mr_sink **out);
 
 /* ---- tables ------------------------------------------------------------------------------ */
 

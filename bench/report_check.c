@@ -40,8 +40,9 @@ void mr_report_parting(const mr_check *c, const mr_parting *parting)
     mr_makers *makers = mr_makers_new(c->ctx, c->trace);
     mr_sink_print(c->sink,
                   "device %" PRIu32 ": different at event %" PRIu32 " of %" PRIu32
-                  ", after %" PRIu32 " steps that agree\n",
-                  c->history->device, parting->event, c->trace->events.n, parting->agreed);
+                  ", after %s\n",
+                  c->history->device, parting->event, c->trace->events.n,
+                  mr_show_count(c->ctx, parting->agreed, "step that agrees", "steps that agree"));
     put_deed(c, "recorded", parting->recorded, makers);
     put_deed(c, "predicted", parting->predicted, makers);
 }

@@ -159,32 +159,13 @@ void mr_write_csv_field(mr_sink *sink, const char *text)
     mr_sink_print(sink, "\"");
 }
 
-/* Bytes of the UTF-8 character at the head of a text; 0 when it is none. */
-static size_t utf8_length(const char *text)
-{
-    static const struct {
-        unsigned char mask, begin, low, high; /* of the first byte; limits of the second */
-        size_t n;
-    } kinds[] = {{0x80, 0x00, 0x00, 0xff, 1}, {0xe0, 0xc0, 0x80, 0xbf, 2},
-                 {0xff, 0xe0, 0xa0, 0xbf, 3}, {0xff, 0xed, 0x80, 0x9f, 3},
-                 {0xf0, 0xe0, 0x80, 0xbf, 3}, {0xff, 0xf0, 0x90, 0xbf, 4},
-                 {0xff, 0xf4, 0x80, 0x8f, 4}, {0xfc, 0xf0, 0x80, 0xbf, 4}};
-    const unsigned char *c = (const unsigned char *)text;
-    size_t k = 0, n = 1;
-    while (k < MR_COUNT(kinds) && (c[0] & kinds[k].mask) != kinds[k].begin) k++;
-    if (k == MR_COUNT(kinds) || c[0] == 0xc0 || c[0] == 0xc1) return 0;
-    if (kinds[k].n > 1 && (c[1] < kinds[k].low || c[1] > kinds[k].high)) return 0;
-    while (n < kinds[k].n && (c[n] & 0xc0) == 0x80) n++;
-    return n == kinds[k].n ? n : 0;
-}
-
 /* Names of files are bytes; JSON is UTF-8. */
 void mr_write_json_string(mr_sink *sink, const char *text)
 {
     mr_sink_print(sink, "\"");
     for (size_t n; *text; text += n ? n : 1) {
         const unsigned char c = (unsigned char)*text;
-        n = utf8_length(text);
+        n = mr_utf8_length(text);
         if (!n) mr_sink_print(sink, "\\ufffd");
         else if (c == '"' || c == '\\') mr_sink_print(sink, "\\%c", c);
         else if (c < 0x20) mr_sink_print(sink, "\\u%04x", c);

@@ -31,11 +31,6 @@ const char *mr_show_ns(mr_ctx *ctx, uint64_t ns)
     return mr_printf(ctx, "%" PRIu64 " ns", ns);
 }
 
-const char *mr_show_count(mr_ctx *ctx, uint64_t n, const char *one, const char *many)
-{
-    return mr_printf(ctx, "%" PRIu64 " %s", n, n == 1 ? one : many);
-}
-
 const char *mr_show_value(mr_ctx *ctx, mr_unit unit, uint64_t value)
 {
     switch (unit) {
@@ -69,10 +64,20 @@ const char *mr_show_name(mr_ctx *ctx, const char *name)
     for (; *name; name++) {
         const unsigned char c = (unsigned char)*name;
         const char *found = strchr(plain, c);
-        if (c >= ' ' && c != 127) *at++ = (char)c;
+        const size_t n = mr_utf8_length(name);
+        const bool control =
+            c < ' ' || c == 127 || (c == 0xc2 && (unsigned char)name[1] < 0xa0);
+        if (n && !control) at = (char *)memcpy(at, name, n) + n, name += n - 1;
         else if (found) at += sprintf(at, "\\%c", letters[found - plain]);
         else at += sprintf(at, "\\%03o", c);
     }
     *at = '\0';
     return out;
+}
+
+mr_status mr_report_open(mr_ctx *ctx, const char *path, mr_sink **out)
+{
+    MR_TRY(mr_sink_open(ctx, path, out));
+    mr_sink_for_people(*out);
+    return MR_OK;
 }

@@ -7,6 +7,7 @@
 #define _DEFAULT_SOURCE /* madvise */
 #include "base.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,12 +180,43 @@ char *mr_printf(mr_ctx *ctx, const char *format, ...)
     return text;
 }
 
-/* A sentence quotes what a file holds, which must not begin a line or move
- * a terminal's cursor. */
-static void tame(char *text)
+const char *mr_show_count(mr_ctx *ctx, uint64_t n, const char *one, const char *many)
 {
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 127) *text = '?';
+    return mr_printf(ctx, "%" PRIu64 " %s", n, n == 1 ? one : many);
+}
+
+size_t mr_utf8_length(const char *text)
+{
+    static const struct {
+        unsigned char mask, begin, low, high; /* of the first byte; limits of the second */
+        size_t n;
+    } kinds[] = {{0x80, 0x00, 0x00, 0xff, 1}, {0xe0, 0xc0, 0x80, 0xbf, 2},
+                 {0xff, 0xe0, 0xa0, 0xbf, 3}, {0xff, 0xed, 0x80, 0x9f, 3},
+                 {0xf0, 0xe0, 0x80, 0xbf, 3}, {0xff, 0xf0, 0x90, 0xbf, 4},
+                 {0xff, 0xf4, 0x80, 0x8f, 4}, {0xfc, 0xf0, 0x80, 0xbf, 4}};
+    const unsigned char *c = (const unsigned char *)text;
+    size_t k = 0, n = 1;
+    while (k < MR_COUNT(kinds) && (c[0] & kinds[k].mask) != kinds[k].begin) k++;
+    if (k == MR_COUNT(kinds) || c[0] == 0xc0 || c[0] == 0xc1) return 0;
+    if (kinds[k].n > 1 && (c[1] < kinds[k].low || c[1] > kinds[k].high)) return 0;
+    while (n < kinds[k].n && (c[n] & 0xc0) == 0x80) n++;
+    return n == kinds[k].n ? n : 0;
+}
+
+/* Those that terminals obey; U+0080 to U+009F are such too. */
+static bool is_control(const unsigned char *c)
+{
+    return c[0] < ' ' || c[0] == 127 || (c[0] == 0xc2 && c[1] < 0xa0);
+}
+
+void mr_tame(char *text, const char *kept)
+{
+    while (*text) {
+        const size_t n = mr_utf8_length(text);
+        const bool good = n && !is_control((const unsigned char *)text);
+        if (good || strchr(kept, *text)) text += n;
+        else *text++ = '?';
+    }
 }
 
 static void record(mr_ctx *ctx, mr_status status, const char *where, const char *format,
@@ -195,8 +227,8 @@ static void record(mr_ctx *ctx, mr_status status, const char *where, const char 
     vsnprintf(text, sizeof text, format, args); /* args may point into the old failure */
     char place[sizeof failure->where];
     snprintf(place, sizeof place, "%s", where);
-    tame(text);
-    tame(place);
+    mr_tame(text, "");
+    mr_tame(place, "");
     *failure = (mr_failure){.status = status};
     memcpy(failure->text, text, sizeof text);
     memcpy(failure->where, place, sizeof place);

@@ -80,6 +80,15 @@ char *mr_strdup(mr_ctx *ctx, const char *text);
 char *mr_strndup(mr_ctx *ctx, const char *text, size_t n);
 char *mr_printf(mr_ctx *ctx, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* "1 tensor", "3 tensors" */
+const char *mr_show_count(mr_ctx *ctx, uint64_t n, const char *one, const char *many);
+
+/* Bytes of the UTF-8 character at the head of a text; 0 when it is none. */
+size_t mr_utf8_length(const char *text);
+/* A sentence may quote what a file holds, which must not begin a line or move a terminal's cursor:
+ * puts ? for each byte of control characters, but those kept, and of what is not UTF-8. */
+void mr_tame(char *text, const char *kept);
+
 /* Records the sentence and returns `status`, so that failing is one statement. */
 mr_status mr_fail(mr_ctx *ctx, mr_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

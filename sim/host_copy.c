@@ -1,6 +1,7 @@
 /* host_copy -- what a copy over the host link is: an op of its own engine, which reads device
  * memory or writes it.  What happens at its other end is no traffic of the device. */
 #include "host_copy.h"
+#include "param.h"
 
 #include "schedule.h"
 
@@ -83,9 +84,8 @@ void mr_host_copy_remark(mr_rewrite *r, uint32_t device)
     }
     if (mr_schedule_make(r->ctx, r->out, device, &schedule)) return;
     mr_rewrite_remark(r,
-                      "%.2f GiB of %s memory on the host are needed at once, for %llu copies of"
-                      " %.2f GiB",
-                      (double)mr_schedule_peak(&schedule, &at) / (double)MR_GIB,
-                      device == MR_PINNED ? "pinned" : "pageable", (unsigned long long)n,
-                      (double)copied / (double)MR_GIB);
+                      "%s of %s memory on the host are needed at once, for %s of %s",
+                      mr_say_size(r->ctx, mr_schedule_peak(&schedule, &at)),
+                      device == MR_PINNED ? "pinned" : "pageable",
+                      mr_show_count(r->ctx, n, "copy", "copies"), mr_say_size(r->ctx, copied));
 }

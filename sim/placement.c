@@ -1,5 +1,6 @@
 /* placement -- the placer, which writes commands down, and the driver of online allocators. */
 #include "placement.h"
+#include "param.h"
 
 /* ---- segments ---------------------------------------------------------------------------- */
 
@@ -314,9 +315,9 @@ static mr_status adopt(driver *d, const mr_history *history)
     hold(placer, history);
     if (placer->used > placer->capacity)
         return mr_fail(placer->ctx, MR_EDEVICE,
-                       "the recording begins with %llu bytes held, the device has %llu",
-                       (unsigned long long)placer->used,
-                       (unsigned long long)placer->capacity);
+                       "the recording begins with %s held, the device has %s",
+                       mr_say_size(placer->ctx, placer->used),
+                       mr_say_size(placer->ctx, placer->capacity));
     uint32_t *handles = MR_NEW_N(placer->ctx, uint32_t, history->start.n);
     MR_TRY(d->policy->adopt(d->policy->self, placer, history, handles));
     for (uint32_t i = 0; i < history->start.n; i++) {

@@ -27,6 +27,7 @@ struct mr_sink {
     const char *aside; /* renamed to path at the end; NULL when it is written directly */
     int fd;
     bool nameless; /* `aside` is the name it gets at the end */
+    bool for_people;
     int problem; /* errno of the first write that failed */
     packing packing;
     unsigned char *gathered; /* not yet compressed or written */
@@ -168,9 +169,24 @@ static void pass_on(mr_sink *sink, bool last)
     sink->n = 0;
 }
 
+void mr_sink_for_people(mr_sink *sink)
+{
+    sink->for_people = true;
+}
+
+static const void *tamed(mr_sink *sink, const char *text, size_t n)
+{
+    size_t plain = 0;
+    while (plain < n && text[plain] < 127 && (text[plain] >= ' ' || text[plain] == '\n')) plain++;
+    if (plain == n) return text;
+    char *copy = mr_strndup(sink->ctx, text, n);
+    mr_tame(copy, "\n");
+    return copy;
+}
+
 void mr_sink_write(mr_sink *sink, const void *data, size_t n)
 {
-    const unsigned char *from = data;
+    const unsigned char *from = sink->for_people ? tamed(sink, data, n) : data;
     while (n) {
         const size_t room = BUFFER - sink->n, part = n < room ? n : room;
         memcpy(sink->gathered + sink->n, from, part);

@@ -10,6 +10,8 @@
 typedef struct mr_sink mr_sink;
 
 mr_status mr_sink_open(mr_ctx *ctx, const char *path, mr_sink **out);
+/* From here on for people: what a file holds cannot move their terminal's cursor. */
+void mr_sink_for_people(mr_sink *sink);
 void mr_sink_write(mr_sink *sink, const void *data, size_t n); /* errors wait until commit */
 void mr_sink_print(mr_sink *sink, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -272,7 +272,8 @@ static mr_status too_short(mr_cells *cells, const mr_row_info *info)
     const char *all = info->name;
     for (uint32_t c = 0; c < info->fixed; c++)
         all = mr_printf(cells->ctx, "%s,%s", all, mr_columns[info->columns[c]].name);
-    return mr_csv_fail(cells->csv, 0, "the row has %u fields, expected %s", cells->row->n, all);
+    return mr_csv_fail(cells->csv, 0, "the row has %s, expected %s",
+                       mr_show_count(cells->ctx, cells->row->n, "field", "fields"), all);
 }
 
 static mr_status kind_of(mr_cells *cells, mr_row_kind *kind)

@@ -6,8 +6,8 @@
 mr_status mr_csv_about(mr_cells *cells, const mr_csv_row *row, mr_trace *trace)
 {
     if (row->n != 3)
-        return mr_csv_fail(cells->csv, 0, "about has %u fields, expected a field and its value",
-                           row->n - 1);
+        return mr_csv_fail(cells->csv, 0, "about has %s, expected a field and its value",
+                           mr_show_count(cells->ctx, row->n - 1, "field", "fields"));
     for (int f = 0; f < MR_ABOUT_N; f++) {
         if (strcmp(row->at[1], mr_about_name((mr_about)f)) != 0) continue;
         if (trace->about[f])
@@ -25,9 +25,9 @@ mr_status mr_csv_note(mr_cells *cells, const mr_csv_row *row, mr_trace *trace)
 {
     if (row->n != 2)
         return mr_csv_fail(cells->csv, 0,
-                           "note has %u fields, expected a text (in quotes where"
+                           "note has %s, expected a text (in quotes where"
                            " it has commas)",
-                           row->n - 1);
+                           mr_show_count(cells->ctx, row->n - 1, "field", "fields"));
     MR_PUSH(cells->ctx, &trace->notes, mr_strndup(cells->ctx, row->at[1], row->length[1]));
     return MR_OK;
 }

@@ -38,7 +38,7 @@ TEST(what_is_left_out_has_its_usual_value)
 /* Text after the first row, and the beginning of where and of what is said about it. */
 static const char *const wrong[][3] = {
     {"allok,1,5", "x.csv:2:1", "unknown kind of row 'allok'"},
-    {"alloc", "x.csv:2:1", "the row has 1 fields, expected alloc,id"},
+    {"alloc", "x.csv:2:1", "the row has 1 field, expected alloc,id"},
     {"alloc,1,5,colour=red", "x.csv:2:11",
      "'colour=red' is no column of alloc, expected one of bytes=, per"},
     {"alloc,1,5,6", "x.csv:2:11", "'6' is no column of alloc"},

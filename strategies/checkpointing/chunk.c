@@ -69,8 +69,8 @@ static mr_status check_there_is_one(slices *s)
     if (left) return MR_OK;
     if (why)
         return mr_fail(s->ctx, MR_EUNSUPPORTED,
-                       "none of %u parts of '%s' can be done in slices: of the last, %s%s",
-                       s->all.n, s->in->name, why, hint);
+                       "none of %s of '%s' can be done in slices: of the last, %s%s",
+                       mr_show_count(s->ctx, s->all.n, "part", "parts"), s->in->name, why, hint);
     return mr_fail(s->ctx, MR_EUNSUPPORTED,
                    "'%s' has nothing of what is to be done in slices: no softmax between two"
                    " products, no activation between two products, no loss of tokens after one",

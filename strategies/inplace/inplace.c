@@ -11,7 +11,6 @@
 
 #include "inplace_abn.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 typedef struct settings {
@@ -264,11 +263,11 @@ static void warn_of_spares(writer *w)
 {
     if (w->done && w->largest >= SEGMENT)
         mr_rewrite_remark(&w->r,
-                          "inplace spares the forward pass %u tensors of up to %" PRIu64
-                          " MiB: an allocator whose segments cannot be joined has no spare of"
+                          "inplace spares the forward pass %s of up to %s: an allocator whose segments cannot be joined has no spare of"
                           " that size for gradients then, and may reserve more than without"
                           " (pytorch does, but for expandable_segments=True)",
-                          w->done, w->largest >> 20);
+                          mr_show_count(w->r.ctx, w->done, "tensor", "tensors"),
+                          mr_say_size(w->r.ctx, w->largest));
 }
 
 static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_trace *out)

@@ -43,6 +43,7 @@ static const char *looks_like(const unsigned char *head, size_t n)
         BEGINS("\x89PNG", "a picture"),
         BEGINS("%PDF", "a PDF document"),
         BEGINS("SQLite format 3", "a database, such as a report of nsys"),
+        BEGINS("trace,file,spec,device,", "cells of a sweep, which memreuse plot draws"),
         BEGINS("<", "a web page or XML"),
         BEGINS("{", "JSON"),
         BEGINS("[", "JSON"),

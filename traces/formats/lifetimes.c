@@ -155,8 +155,8 @@ static mr_status read_row(reader *r, const mr_csv_row *row)
     uint64_t lower, upper, size;
     const uint32_t storage = r->trace->storages.n;
     if (row->n != r->fields)
-        return mr_csv_fail(r->csv, 0, "the row has %u fields, expected %u as in the header",
-                           row->n, r->fields);
+        return mr_csv_fail(r->csv, 0, "the row has %s, expected %u as in the header",
+                           mr_show_count(r->ctx, row->n, "field", "fields"), r->fields);
     MR_TRY(read_id(r, row, &name));
     MR_TRY(read_times(r, row, &lower, &upper));
     MR_TRY(read_size(r, row, &size));

@@ -246,8 +246,8 @@ static void warn_of_statistics(accumulation *a)
         mr_rewrite_remark(
             &a->r,
             "batch normalization sees one micro-batch at a time, so results differ"
-            " from those of the whole batch: %u times, such as in %s",
-            n, one);
+            " from those of the whole batch: %s, such as in %s",
+            mr_show_count(a->ctx, n, "time", "times"), one);
 }
 
 mr_status micro_batches(mr_ctx *ctx, const mr_trace *in, uint64_t k, bool set_to_none,

@@ -235,8 +235,7 @@ void chain_step_measure(mr_ctx *ctx, const chain_lives *lives, chain_step *step)
     walk_all(ctx, &m);
 }
 
-/* ---- budgets
- * --------------------------------------------------------------------------------------- */
+/* ---- budgets ------------------------------------------------------------------------------ */
 
 uint64_t chain_step_room(const chain_step *step, uint64_t peak)
 {
@@ -253,6 +252,12 @@ mr_status chain_step_too_small(mr_ctx *ctx, const chain_step *step, const char *
                                uint64_t budget, const chain_actions *plan)
 {
     const uint64_t least = chain_step_peak(step, chain_replay(ctx, &step->problem, plan).peak);
+    if (least >= step->peak)
+        return mr_fail(ctx, MR_EUNSUPPORTED,
+                       "%s finds no plan within %s; what it can compute again does not bring '%s'"
+                       " below its %s, of which %s are held whatever is computed again",
+                       who, mr_say_size(ctx, budget), step->trace->name,
+                       mr_say_size(ctx, step->peak), mr_say_size(ctx, step->around));
     return mr_fail(
         ctx, MR_EUNSUPPORTED,
         "%s finds no plan within %s; '%s' can be brought down from %s to about %s, of"

@@ -415,8 +415,8 @@ mr_status recompute_look(mr_rewrite *r, const regions *list, const recompute_how
     }
     if (!left.n)
         return mr_fail(r->ctx, MR_EUNSUPPORTED,
-                       "none of %u regions of '%s' can be run again: of the last, %s", list->n,
-                       r->in->name, why ? why : "nothing is known");
+                       "none of %s of '%s' can be run again: of the last, %s",
+                       mr_show_count(r->ctx, list->n, "region", "regions"), r->in->name, why ? why : "nothing is known");
     if (left.n < list->n) look_at_all(&k, &left); /* what is left is whole without the others */
     for (uint32_t i = 0; i < left.n; i++) out->ends[out->look[i].last] = i;
     look_for_drops(&k);

@@ -82,8 +82,8 @@ void slices_add(slices *s, const char *name, uint32_t begin, uint32_t end, uint3
     if (t->rank < 3 || length < 2)
         r.refused = "what it reads has no dimension of tokens beside that of samples";
     else if ((length + r.each - 1) / r.each != parts)
-        r.refused = mr_printf(s->ctx, "its %u rows are too few for slices of equal size",
-                              (unsigned)length);
+        r.refused = mr_printf(s->ctx, "its %s are too few for slices of equal size",
+                              mr_show_count(s->ctx, length, "row", "rows"));
     insert(s, &r);
 }
 

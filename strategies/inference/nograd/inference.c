@@ -286,8 +286,8 @@ mr_status inference(mr_ctx *ctx, const mr_trace *in, mr_trace *out)
     MR_PUSH(ctx, &out->stand_ins, left_out);
     if (w->kept)
         mr_rewrite_remark(&w->r,
-                          "nograd leaves %u dropouts as they are: what they read is read"
+                          "nograd leaves %s as recorded: what is read there is read"
                           " again later, or is not all of a tensor",
-                          w->kept);
+                          mr_show_count(ctx, w->kept, "dropout", "dropouts"));
     return MR_OK;
 }

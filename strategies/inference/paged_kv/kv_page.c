@@ -6,6 +6,7 @@
  * to say: tensors keep their shape, and kernels read as much as they did.
  */
 #include "kv_cache.h"
+#include "strategy.h"
 
 typedef struct pager {
     mr_rewrite r;
@@ -196,12 +197,14 @@ static void remark(pager *p)
         if (cache->tokens > tokens) tokens = cache->tokens;
     }
     mr_rewrite_remark(&p->r,
-                      "paged_kv: %u caches of up to %llu tokens lie in %llu blocks of %llu"
-                      " each, %.2f %% of which is never filled; %llu MiB of copies are gone",
-                      p->caches.all.n, (unsigned long long)tokens,
-                      (unsigned long long)p->blocks, (unsigned long long)p->block_size,
+                      "paged_kv: %s of up to %s lie in %s of %s each, %.2f %% of which is"
+                      " never filled; %s of copies are gone",
+                      mr_show_count(p->r.ctx, p->caches.all.n, "cache", "caches"),
+                      mr_show_count(p->r.ctx, tokens, "token", "tokens"),
+                      mr_show_count(p->r.ctx, p->blocks, "block", "blocks"),
+                      mr_show_count(p->r.ctx, p->block_size, "token", "tokens"),
                       100 * (1 - (double)filled / (double)held),
-                      (unsigned long long)(p->copied / MR_MIB));
+                      mr_say_size(p->r.ctx, p->copied));
 }
 
 mr_status kv_page(mr_ctx *ctx, const mr_trace *in, uint64_t block_size, uint64_t blocks,

@@ -124,9 +124,9 @@ void inplace_abn_begin(inplace_abn *a, const char *module)
             try(a, o);
     if (a->replaced)
         mr_rewrite_remark(a->r,
-                          "inplace puts leaky_relu in place of relu %u times, since relu has no"
+                          "inplace puts leaky_relu in place of relu %s, since relu has no"
                           " inverse: a model to be trained so",
-                          a->replaced);
+                          mr_show_count(a->r->ctx, a->replaced, "time", "times"));
 }
 
 /* ---- the change -------------------------------------------------------------------------- */

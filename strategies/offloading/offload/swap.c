@@ -256,9 +256,9 @@ mr_status swap_rewrite(mr_ctx *ctx, const mr_trace *in, const swap_choice *choic
         write_event(w, e);
     }
     mr_rewrite_remark(&w->r,
-                      "%u of %u tensors go to the host, the others are asked for too"
+                      "%u of %s go to the host, the others are asked for too"
                       " soon or kept as asked",
-                      n, w->items.all.n);
+                      n, mr_show_count(w->r.ctx, w->items.all.n, "tensor", "tensors"));
     mr_host_copy_remark(&w->r, MR_PINNED);
     return MR_OK;
 }

@@ -125,8 +125,8 @@ static mr_status share_groups(sharing *s, const char *groups, uint64_t span)
     }
     if (all.n < 2)
         return mr_fail(s->ctx, MR_EUNSUPPORTED,
-                       "'%s' has %u modules with parameters like %s, expected two at least",
-                       s->in->name, all.n, groups);
+                       "'%s' has %s with parameters like %s, expected two at least",
+                       s->in->name, mr_show_count(s->ctx, all.n, "module", "modules"), groups);
     for (uint32_t i = 0; i < all.n; i++) {
         const uint32_t first = span ? i - (uint32_t)(i % span) : 0;
         if (first != i) MR_TRY(lend_module(s, &all.at[first], &all.at[i]));

@@ -99,9 +99,11 @@ static mr_status pair_up(looker *l, uint32_t p, uint32_t g)
     }
     if (p == l->parameters.n && g == l->gradients.n) return MR_OK;
     return mr_fail(l->ctx, MR_EUNSUPPORTED,
-                   "the update of '%s' changes %u parameters and reads %u gradients, expected a"
+                   "the update of '%s' changes %s and reads %s, expected a"
                    " gradient for each, in the same order and of the same size",
-                   l->in->name, l->parameters.n, l->gradients.n);
+                   l->in->name,
+                   mr_show_count(l->ctx, l->parameters.n, "parameter", "parameters"),
+                   mr_show_count(l->ctx, l->gradients.n, "gradient", "gradients"));
 }
 
 mr_status update_look(mr_ctx *ctx, const mr_trace *in, updated *out)
