@@ -3,6 +3,7 @@
 
 #include "compare.h"
 #include "measured.h"
+#include "profiler.h"
 
 uint32_t mr_gpu_of(const mr_args *args)
 {
@@ -19,7 +20,8 @@ mr_manner mr_manner_of(const mr_args *args)
                        .verify = args->verify,
                        .limit = args->limit,
                        .gpu = mr_gpu_of(args),
-                       .stop = mr_signal_waits};
+                       .stop = mr_signal_waits,
+                       .listener = mr_profiler()};
 }
 
 mr_status mr_probe(mr_ctx *ctx, const mr_device *device, const mr_manner *manner)
@@ -27,7 +29,7 @@ mr_status mr_probe(mr_ctx *ctx, const mr_device *device, const mr_manner *manner
     mr_trace nothing;
     void *self;
     mr_trace_init(ctx, &nothing, "nothing");
-    const mr_assignment assignment = {device, &nothing, *manner};
+    const mr_assignment assignment = {device, &nothing, *manner, NULL};
     MR_TRY(mr_backend_cuda.open(ctx, &assignment, &self));
     return mr_backend_cuda.close(self, ctx, MR_OK);
 }
@@ -39,9 +41,12 @@ mr_status mr_carry_out(mr_ctx *ctx, const mr_question *question, const mr_manner
     *measured = false;
     MR_TRY(mr_evaluate(ctx, question, answer));
     if (answer->placement.ideal) return MR_OK;
-    MR_TRY(mr_replay(ctx, &answer->placement, question->device, &mr_backend_cuda, manner, out));
-    *measured = true;
-    return MR_OK;
+    if (manner->listener) manner->listener->begin(question->spec->text);
+    const mr_status status =
+        mr_replay(ctx, &answer->placement, question->device, &mr_backend_cuda, manner, out);
+    if (manner->listener) manner->listener->end();
+    *measured = !status;
+    return status;
 }
 
 /* ---- of a comparison --------------------------------------------------------------------- */

@@ -39,6 +39,12 @@ typedef enum mr_compute {
     MR_COMPUTE_FULL,  /* and takes the time that it took, or is thought to take */
 } mr_compute;
 
+/* Somebody who is told what is being issued: ranges, one inside the other. */
+typedef struct mr_listener {
+    void (*begin)(const char *name);
+    void (*end)(void);
+} mr_listener;
+
 /* How a device is to carry a placement out; the model needs none of it. */
 typedef struct mr_manner {
     mr_compute compute;
@@ -48,6 +54,7 @@ typedef struct mr_manner {
     uint32_t gpu;    /* which device of the machine */
     const void *kernels; /* image of them; NULL: the one built in */
     bool (*stop)(void);  /* asked between two commands; NULL: never */
+    const mr_listener *listener; /* NULL: nobody wants to know */
 } mr_manner;
 
 /* What a backend is opened for. */
@@ -55,6 +62,7 @@ typedef struct mr_assignment {
     const mr_device *device;
     const mr_trace *trace;
     mr_manner manner;
+    const mr_placement *placement; /* that will be carried out; NULL: none, only calls */
 } mr_assignment;
 
 /* No decisions here: a strategy has made them, the loop over commands is in replay.c.

@@ -69,6 +69,7 @@ static mr_status open_context(mr_cuda *c, mr_ctx *ctx)
                        c->name);
     MR_TRY(mr_cuda_check(ctx, d, result, "make a context"));
     MR_TRY(mr_cuda_check(ctx, d, d->use(c->context), "use its context"));
+    c->inside = true;
     MR_TRY(mr_cuda_check(ctx, d, d->granularity(&granularity, &property, 0),
                          "tell the size of its pages"));
     c->granularity = granularity;
@@ -86,7 +87,7 @@ static mr_status watch(mr_cuda *c, mr_ctx *ctx)
     return MR_OK;
 }
 
-static mr_status begin(mr_cuda *c, mr_ctx *ctx)
+static mr_status begin(mr_cuda *c, mr_ctx *ctx, const mr_placement *placement)
 {
     MR_TRY(choose_device(c, ctx));
     MR_TRY(watch(c, ctx));
@@ -95,6 +96,7 @@ static mr_status begin(mr_cuda *c, mr_ctx *ctx)
     MR_TRY(mr_cuda_lanes_open(c, ctx));
     MR_TRY(mr_cuda_kernels_open(c, ctx));
     MR_TRY(mr_cuda_products_open(c, ctx));
+    MR_TRY(mr_cuda_pool_open(c, ctx, placement));
     MR_TRY(mr_cuda_fill(c, ctx));
     c->began = mr_cuda_clock();
     return MR_OK;
@@ -103,8 +105,6 @@ static mr_status begin(mr_cuda *c, mr_ctx *ctx)
 /* Everything is tried, whatever fails before it. */
 static mr_status give_back(mr_cuda *c, mr_ctx *ctx)
 {
-    mr_gpu_watch_close(c->watch);
-    if (!c->context) return MR_OK;
     mr_status status = mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work");
     const mr_status ended = mr_cuda_products_close(c, ctx);
     if (!status) status = ended;
@@ -112,9 +112,16 @@ static mr_status give_back(mr_cuda *c, mr_ctx *ctx)
     if (!status) status = given;
     const mr_status closed = mr_cuda_lanes_close(c, ctx);
     if (!status) status = closed;
-    if (c->module)
-        status = mr_cuda_first(ctx, status, c, c->driver.unload(c->module),
-                               "let the kernels go");
+    if (!c->module) return status;
+    return mr_cuda_first(ctx, status, c, c->driver.unload(c->module), "let the kernels go");
+}
+
+static mr_status leave(mr_cuda *c, mr_ctx *ctx)
+{
+    mr_cuda_end_iteration(c);
+    mr_gpu_watch_close(c->watch);
+    const mr_status status = c->inside ? give_back(c, ctx) : MR_OK;
+    if (!c->context) return status;
     return mr_cuda_first(ctx, status, c, c->driver.let_go(c->gpu), "let its context go");
 }
 
@@ -124,13 +131,14 @@ static mr_status open(mr_ctx *ctx, const mr_assignment *assignment, void **self)
     c->model = assignment->device;
     c->trace = assignment->trace;
     c->manner = assignment->manner;
-    c->passed.block.segment = MR_NONE;
+    c->passed.block.segment = c->lifted.segment = MR_NONE;
+    c->phase = MR_NONE;
     *self = c;
     MR_TRY(mr_cuda_driver_open(ctx, &c->driver));
-    const mr_status status = begin(c, ctx);
+    const mr_status status = begin(c, ctx, assignment->placement);
     if (!status) return MR_OK;
     const mr_failure first = ctx->failure;
-    give_back(c, ctx);
+    leave(c, ctx);
     ctx->failure = first;
     return status;
 }
@@ -138,8 +146,11 @@ static mr_status open(mr_ctx *ctx, const mr_assignment *assignment, void **self)
 static mr_status times(void *self, mr_ctx *ctx, mr_times *out)
 {
     mr_cuda *c = self;
+    mr_cuda_end_iteration(c);
     mr_gpu_watch_look(c->watch, &c->times.disturbance); /* while it is busy */
+    MR_TRY(mr_cuda_pool_give(c, ctx));
     MR_TRY(mr_cuda_look(c, ctx));
+    MR_TRY(mr_cuda_pool_peak(c, ctx));
     *out = c->times;
     out->now = mr_cuda_clock() - c->began;
     out->held = c->seen_peak;
@@ -151,7 +162,7 @@ static mr_status close(void *self, mr_ctx *ctx, mr_status status)
     mr_cuda *c = self;
     if (!status) status = mr_cuda_verify_all(c, ctx);
     const mr_failure first = ctx->failure;
-    const mr_status given = give_back(c, ctx);
+    const mr_status given = leave(c, ctx);
     if (!status) return given;
     ctx->failure = first;
     return status;

@@ -9,9 +9,14 @@
 
 /* ---- memory: segments as the device has them --------------------------------------------- */
 
-typedef struct mr_cuda_page { /* a physical allocation, mapped */
-    uint64_t offset, bytes;   /* of the segment */
+typedef struct mr_cuda_memory { /* a physical allocation */
     mr_cuda_handle handle;
+    uint32_t places; /* pages that it stands behind */
+} mr_cuda_memory;
+
+typedef struct mr_cuda_page { /* of a segment: memory behind its addresses */
+    uint64_t offset, bytes;
+    uint32_t memory;
     bool mapped;
 } mr_cuda_page;
 
@@ -22,7 +27,7 @@ typedef struct mr_cuda_segment {
     MR_VEC(mr_cuda_page) pages; /* in the order of offsets */
 } mr_cuda_segment;
 
-/* ---- lanes: streams of the recording, then other devices, then the two directions of copies */
+/* ---- lanes: streams of the recording, then other devices, then copies out and in --------- */
 
 enum { MR_CUDA_RING = 64 }; /* ends of ops that one can still wait for exactly */
 
@@ -37,6 +42,7 @@ typedef struct mr_cuda_lane {
 /* Where a storage lives, and who has used it last. */
 typedef struct mr_cuda_home {
     mr_block block; /* segment is MR_NONE for none */
+    mr_cuda_pointer at; /* on the device; 0: not there */
     uint32_t value; /* what it holds; 0: nothing known */
     uint32_t writer;   /* lane, */
     uint64_t written;  /* and its op; 0 for none */
@@ -68,6 +74,7 @@ typedef struct mr_cuda {
     char name[128];
     int gpu, processors;
     mr_cuda_context *context;
+    bool inside; /* it is current */
     mr_gpu_watch *watch; /* NULL: nothing can be asked */
     uint64_t granularity;
     mr_cuda_pointer filler, report;
@@ -78,6 +85,9 @@ typedef struct mr_cuda {
     mr_cuda_pointer scratch; /* where convolutions are computed */
 
     MR_VEC(mr_cuda_segment) segments; /* by index in the placement */
+    MR_VEC(mr_cuda_memory) memories;
+    MR_VEC(uint32_t) idle; /* of these, not in use */
+    mr_block lifted;       /* pages about to be used elsewhere, segment MR_NONE for none */
     uint64_t held, held_peak;         /* bytes, rounded to pages */
     uint64_t free_at_start, seen_peak; /* as the device says */
 
@@ -92,13 +102,18 @@ typedef struct mr_cuda {
     uint32_t *first_value; /* by op: the value of its first output; the others, and those of
                             * what it changes, follow */
     uint32_t *mark, marks; /* by storage: the last list it was met in */
+    mr_cuda_pool *pool;        /* NULL: storages are not asked of one */
+    uint64_t planned;          /* bytes that the placement thinks it holds */
     struct {
         mr_block block; /* what was unbound just now, segment MR_NONE for nothing, */
+        mr_cuda_pointer at; /* where it still is, 0 but in a pool, */
         uint32_t storage;       /* whose that was, */
-        uint32_t value, writer; /* and what it held */
+        uint32_t value, writer; /* what it held, */
         uint64_t written;
+        uint64_t *touched; /* and who had used it */
     } passed;
 
+    uint32_t phase; /* that a listener was told of last; MR_NONE for none */
     mr_times times; /* what has been counted so far */
     uint64_t began; /* ns */
 } mr_cuda;
@@ -108,15 +123,35 @@ typedef struct mr_cuda {
 /* backend_cuda_memory.c */
 mr_status mr_cuda_reserve(void *self, mr_ctx *ctx, const mr_segment *segment, uint32_t index);
 mr_status mr_cuda_release(void *self, mr_ctx *ctx, const mr_segment *segment, uint32_t index);
-mr_status mr_cuda_map(void *self, mr_ctx *ctx, const mr_segment *segment,
-                      const mr_block *stretch);
-mr_status mr_cuda_unmap(void *self, mr_ctx *ctx, const mr_segment *segment,
-                        const mr_block *stretch);
 mr_status mr_cuda_fill(mr_cuda *c, mr_ctx *ctx); /* leaves as much free as was asked for */
 mr_status mr_cuda_give_all(mr_cuda *c, mr_ctx *ctx);
 /* The first failure of a way out on which everything is tried. */
 mr_status mr_cuda_first(mr_ctx *ctx, mr_status status, mr_cuda *c, mr_cuda_result result,
                         const char *what);
+
+/* A refusal to do so with so many bytes; MR_OK for success. */
+mr_status mr_cuda_refused(mr_ctx *ctx, const mr_cuda *c, mr_cuda_result result,
+                          const char *what, uint64_t bytes);
+mr_status mr_cuda_hold(mr_cuda *c, mr_ctx *ctx, uint64_t bytes); /* more are held now */
+void mr_cuda_count(mr_cuda *c, uint64_t began); /* of a call for memory, over now */
+
+/* backend_cuda_pages.c */
+mr_status mr_cuda_map(void *self, mr_ctx *ctx, const mr_segment *segment,
+                      const mr_block *stretch);
+mr_status mr_cuda_unmap(void *self, mr_ctx *ctx, const mr_segment *segment,
+                        const mr_block *stretch);
+/* What lies within that part of the segment. */
+mr_status mr_cuda_drop_pages(mr_cuda *c, mr_ctx *ctx, mr_cuda_segment *s, uint64_t offset,
+                             uint64_t bytes);
+
+/* backend_cuda_pool.c */
+mr_status mr_cuda_pool_open(mr_cuda *c, mr_ctx *ctx, const mr_placement *placement);
+mr_status mr_cuda_pool_trim(mr_cuda *c, mr_ctx *ctx); /* to what it is thought to hold */
+mr_status mr_cuda_pool_take(mr_cuda *c, mr_ctx *ctx, uint32_t storage);
+/* What was unbound last goes back, unless somebody has got it as it is. */
+mr_status mr_cuda_pool_give(mr_cuda *c, mr_ctx *ctx);
+mr_status mr_cuda_pool_peak(mr_cuda *c, mr_ctx *ctx); /* asks what it held at the most */
+mr_status mr_cuda_pool_close(mr_cuda *c, mr_ctx *ctx);
 
 /* backend_cuda_lanes.c */
 mr_status mr_cuda_lanes_open(mr_cuda *c, mr_ctx *ctx);
@@ -129,9 +164,13 @@ mr_status mr_cuda_before_write(mr_cuda *c, mr_ctx *ctx, uint32_t lane, uint32_t 
 mr_status mr_cuda_issued(mr_cuda *c, mr_ctx *ctx, uint32_t lane);
 void mr_cuda_reads(mr_cuda *c, uint32_t lane, uint32_t storage);
 void mr_cuda_writes(mr_cuda *c, uint32_t lane, uint32_t storage);
+/* The lane waits for all who have used something: an op of theirs by lane. */
+mr_status mr_cuda_before_give(mr_cuda *c, mr_ctx *ctx, uint32_t lane, const uint64_t *touched);
 /* A place changes hands. */
 void mr_cuda_leave(mr_cuda *c, mr_ctx *ctx, uint32_t storage);
 void mr_cuda_enter(mr_cuda *c, mr_ctx *ctx, uint32_t storage, const mr_block *block);
+/* Memory is used through other addresses from now on. */
+void mr_cuda_follow(mr_cuda *c, mr_ctx *ctx, const mr_block *from, const mr_block *to);
 
 /* backend_cuda_values.c */
 mr_status mr_cuda_bind(void *self, mr_ctx *ctx, uint32_t storage, const mr_block *block);
@@ -156,6 +195,11 @@ mr_status mr_cuda_products_close(mr_cuda *c, mr_ctx *ctx);
 /* Is the op a product that can be computed where its tensors are now? */
 bool mr_cuda_computes(const mr_cuda *c, const mr_op *op, const mr_work *work, mr_product *out);
 mr_status mr_cuda_compute(mr_cuda *c, mr_ctx *ctx, uint32_t lane, const mr_product *p);
+
+/* backend_cuda_ranges.c */
+void mr_cuda_begin_op(mr_cuda *c, const mr_op *op);
+void mr_cuda_end_op(mr_cuda *c);
+void mr_cuda_end_iteration(mr_cuda *c);
 
 extern const unsigned char mr_kernels_image[]; /* of sim/kernels.cu; without nvcc: none */
 extern const unsigned long mr_kernels_image_size;

@@ -233,7 +233,7 @@ mr_status mr_cuda_calibrate(mr_ctx *ctx, const mr_manner *manner, mr_device *out
     void *self;
     const mr_device known = *out;
     mr_trace_init(ctx, &nothing, "calibration");
-    const mr_assignment assignment = {&known, &nothing, *manner};
+    const mr_assignment assignment = {&known, &nothing, *manner, NULL};
     MR_TRY(mr_backend_cuda.open(ctx, &assignment, &self));
     bench b = {.c = self, .ctx = ctx};
     return mr_backend_cuda.close(self, ctx, measure(&b, out));

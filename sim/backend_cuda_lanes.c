@@ -100,8 +100,13 @@ mr_status mr_cuda_before_read(mr_cuda *c, mr_ctx *ctx, uint32_t lane, uint32_t s
 
 mr_status mr_cuda_before_write(mr_cuda *c, mr_ctx *ctx, uint32_t lane, uint32_t storage)
 {
+    return mr_cuda_before_give(c, ctx, lane, c->home[storage].touched);
+}
+
+mr_status mr_cuda_before_give(mr_cuda *c, mr_ctx *ctx, uint32_t lane, const uint64_t *touched)
+{
     for (uint32_t i = 0; c->several && i < c->lanes; i++)
-        MR_TRY(wait_for(c, ctx, lane, i, c->home[storage].touched[i]));
+        MR_TRY(wait_for(c, ctx, lane, i, touched[i]));
     return MR_OK;
 }
 
@@ -133,10 +138,11 @@ void mr_cuda_leave(mr_cuda *c, mr_ctx *ctx, uint32_t storage)
 {
     mr_cuda_home *home = &c->home[storage];
     if (c->several && home->block.segment != MR_NONE) {
-        MR_PUSH(ctx, &c->left, (mr_cuda_left){home->block, home->touched});
+        if (!c->pool) MR_PUSH(ctx, &c->left, (mr_cuda_left){home->block, home->touched});
         home->touched = MR_NEW_N(ctx, uint64_t, c->lanes);
     }
     home->block.segment = MR_NONE;
+    home->at = 0;
     home->value = 0;
     home->written = 0;
 }
@@ -167,4 +173,22 @@ void mr_cuda_enter(mr_cuda *c, mr_ctx *ctx, uint32_t storage, const mr_block *bl
         if (!met || !covers(block, &was.block)) c->left.at[left++] = was;
     }
     c->left.n = left;
+}
+
+/* What of a place lies within `from` goes along; what does not stays behind as well. */
+void mr_cuda_follow(mr_cuda *c, mr_ctx *ctx, const mr_block *from, const mr_block *to)
+{
+    for (uint32_t i = 0, n = c->left.n; i < n; i++) {
+        const mr_cuda_left was = c->left.at[i];
+        if (!overlap(from, &was.block)) continue;
+        const mr_block *b = &was.block;
+        const uint64_t end = from->offset + from->bytes, until = b->offset + b->bytes;
+        const uint64_t begin = b->offset > from->offset ? b->offset : from->offset;
+        const mr_cuda_left now = {.touched = was.touched,
+                                  .block = {.segment = to->segment,
+                                            .offset = to->offset + (begin - from->offset),
+                                            .bytes = (until < end ? until : end) - begin}};
+        if (covers(from, b)) c->left.at[i] = now;
+        else MR_PUSH(ctx, &c->left, now);
+    }
 }

@@ -364,11 +364,14 @@ mr_status mr_cuda_exec(void *self, mr_ctx *ctx, uint32_t o)
     const mr_work work = mr_work_of(c->trace, op);
     run r = {.c = c, .ctx = ctx, .op = op, .o = o, .lane = mr_cuda_lane_of(c, op)};
     c->passed.block.segment = MR_NONE;
+    MR_TRY(mr_cuda_pool_give(c, ctx));
     if (c->manner.compute == MR_COMPUTE_NONE && !c->manner.verify) return MR_OK;
     if (c->sites.n > MOST_SITES) MR_TRY(mr_cuda_look(c, ctx));
     if (work.idle) return MR_OK;
     const deed d = deed_for(c, op, &work);
     c->times.acts[d.act] += op->ns ? op->ns : mr_device_ns(c->model, &work);
-    MR_TRY(act(&r, &d));
-    return mr_cuda_issued(c, ctx, r.lane);
+    mr_cuda_begin_op(c, op);
+    const mr_status status = act(&r, &d);
+    mr_cuda_end_op(c);
+    return status ? status : mr_cuda_issued(c, ctx, r.lane);
 }

@@ -35,8 +35,8 @@ typedef struct places {
     uint64_t step_a, step_b, step_out;
 } places;
 
-/* Matrices of a recording are row by row, and those of cuBLAS column by column: turned over, the
- * same memory holds (A B)' = B' A'. */
+/* Matrices of a recording are row by row, and those of cuBLAS column by column: turned over,
+ * the same memory holds (A B)' = B' A'. */
 static mr_status compute(mr_cuda *c, mr_ctx *ctx, uint32_t lane, const mr_product *p,
                          const places *at)
 {
@@ -47,9 +47,10 @@ static mr_status compute(mr_cuda *c, mr_ctx *ctx, uint32_t lane, const mr_produc
     const int rows = (int)p->rows, columns = (int)p->columns, terms = (int)p->terms;
     const mr_cublas_result result = c->cublas.product(
         c->lane[lane].cublas, 0, 0, columns, rows, terms, wide ? (const void *)&one64 : &one,
-        (const void *)at->b, type, (int)p->lead_b, (long long)at->step_b,
-        (const void *)at->a, type, (int)p->lead_a, (long long)at->step_a, wide ? (const void *)&zero64 : &zero, (void *)at->out,
-        type, (int)p->lead_out, (long long)at->step_out, (int)p->count, sums_in(c, p), MR_CUBLAS_ANY);
+        (const void *)at->b, type, (int)p->lead_b, (long long)at->step_b, (const void *)at->a,
+        type, (int)p->lead_a, (long long)at->step_a, wide ? (const void *)&zero64 : &zero,
+        (void *)at->out, type, (int)p->lead_out, (long long)at->step_out, (int)p->count,
+        sums_in(c, p), MR_CUBLAS_ANY);
     return mr_cublas_check(ctx, result, "compute a matrix product");
 }
 
@@ -76,7 +77,7 @@ static places in_scratch(const mr_cuda *c, const mr_product *p)
 
 static places in_tensors(const mr_cuda *c, const mr_product *p)
 {
-    return (places){place_of(c, p->a),     place_of(c, p->b),        place_of(c, p->out),
+    return (places){place_of(c, p->a),  place_of(c, p->b),     place_of(c, p->out),
                     p->rows * p->terms, p->terms * p->columns, p->rows * p->columns};
 }
 
@@ -163,14 +164,13 @@ static mr_status warm_up(mr_cuda *c, mr_ctx *ctx, const products *shapes, uint64
     mr_status status = take_scratch(c, ctx, room, &at);
     for (uint32_t i = 0; !status && i < shapes->n; i++) {
         const mr_product *p = &shapes->at[i];
-        const places same = {at, at, at, p->rows * p->terms, p->terms * p->columns,
-                             p->rows * p->columns};
+        const places same = {
+            at, at, at, p->rows * p->terms, p->terms * p->columns, p->rows * p->columns};
         const places conv = p->out == MR_NONE ? in_scratch(c, p) : same;
         status = compute(c, ctx, 0, p, &conv);
     }
     if (!status) status = mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work");
-    if (at)
-        status = mr_cuda_first(ctx, status, c, c->driver.give(at), "take memory back");
+    if (at) status = mr_cuda_first(ctx, status, c, c->driver.give(at), "take memory back");
     return status;
 }
 

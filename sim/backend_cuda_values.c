@@ -17,8 +17,7 @@ uint32_t mr_cuda_new_value(mr_cuda *c, mr_ctx *ctx, uint32_t storage, uint32_t o
 
 mr_cuda_pointer mr_cuda_where(const mr_cuda *c, uint32_t storage)
 {
-    const mr_block *block = &c->home[storage].block;
-    return block->segment == MR_NONE ? 0 : c->segments.at[block->segment].at + block->offset;
+    return c->home[storage].at;
 }
 
 mr_span mr_cuda_span(mr_cuda *c, mr_ctx *ctx, uint32_t storage, uint32_t mode, uint32_t op)
@@ -81,8 +80,8 @@ mr_status mr_cuda_look(mr_cuda *c, mr_ctx *ctx)
     mr_report report = {0};
     MR_TRY(mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work"));
     if (!c->sites.n) return MR_OK;
-    MR_TRY(mr_cuda_check(ctx, &c->driver,
-                         c->driver.fetch(&report, c->report, sizeof report), "copy a report"));
+    MR_TRY(mr_cuda_check(ctx, &c->driver, c->driver.fetch(&report, c->report, sizeof report),
+                         "copy a report"));
     if (report.site) return wrong(c, ctx, &report);
     c->sites.n = 0;
     return MR_OK;
@@ -110,6 +109,25 @@ static bool same_place(const mr_block *a, const mr_block *b)
     return a->segment == b->segment && a->offset == b->offset && a->bytes == b->bytes;
 }
 
+/* Where the placement says, or where a pool has room; what was there just now may stay. */
+static mr_status settle_down(mr_cuda *c, mr_ctx *ctx, uint32_t storage, bool stays)
+{
+    mr_cuda_home *home = &c->home[storage];
+    if (!c->pool) {
+        if (home->block.segment != MR_NONE)
+            home->at = c->segments.at[home->block.segment].at + home->block.offset;
+        return MR_OK;
+    }
+    if (!stays) {
+        MR_TRY(mr_cuda_pool_give(c, ctx));
+        return mr_cuda_pool_take(c, ctx, storage);
+    }
+    home->at = c->passed.at;
+    home->touched = c->passed.touched;
+    c->passed.at = 0;
+    return MR_OK;
+}
+
 /* What is there before the step has a value from the beginning, and so have the storages of a
  * recording without ops, which nobody else would write. */
 mr_status mr_cuda_bind(void *self, mr_ctx *ctx, uint32_t storage, const mr_block *block)
@@ -117,9 +135,12 @@ mr_status mr_cuda_bind(void *self, mr_ctx *ctx, uint32_t storage, const mr_block
     mr_cuda *c = self;
     mr_cuda_home *home = &c->home[storage];
     const mr_storage *storages = c->trace->storages.at;
+    const mr_storage *was = &storages[c->passed.storage];
     const bool passed = same_place(block, &c->passed.block)
-                        && storages[c->passed.storage].bytes == storages[storage].bytes;
+                        && was->bytes == storages[storage].bytes
+                        && was->stream == storages[storage].stream;
     mr_cuda_enter(c, ctx, storage, block);
+    MR_TRY(settle_down(c, ctx, storage, passed && c->passed.at));
     if (!c->manner.verify) return MR_OK;
     if (c->trace->ops.n && passed) { /* perhaps from one iteration to the next */
         home->value = c->passed.value;
@@ -138,7 +159,10 @@ mr_status mr_cuda_unbind(void *self, mr_ctx *ctx, uint32_t storage)
     mr_cuda *c = self;
     const mr_cuda_home *home = &c->home[storage];
     if (c->manner.verify && !c->trace->ops.n) MR_TRY(alone(c, ctx, storage, MR_SPAN_VERIFY));
+    MR_TRY(mr_cuda_pool_give(c, ctx));
     c->passed.block = home->block;
+    c->passed.at = c->pool ? home->at : 0;
+    c->passed.touched = home->touched;
     c->passed.storage = storage;
     c->passed.value = home->value;
     c->passed.writer = home->writer;
@@ -150,7 +174,6 @@ mr_status mr_cuda_unbind(void *self, mr_ctx *ctx, uint32_t storage)
 mr_status mr_cuda_verify_all(mr_cuda *c, mr_ctx *ctx)
 {
     for (uint32_t s = 0; c->manner.verify && s < c->trace->storages.n; s++)
-        if (c->home[s].block.segment != MR_NONE)
-            MR_TRY(alone(c, ctx, s, MR_SPAN_VERIFY));
+        if (c->home[s].block.segment != MR_NONE) MR_TRY(alone(c, ctx, s, MR_SPAN_VERIFY));
     return mr_cuda_look(c, ctx);
 }

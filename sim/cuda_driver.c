@@ -7,7 +7,7 @@
 
 /* A library of a machine that has a driver; its number never changed. */
 #define LIBRARY "libcuda.so.1"
-#define OLDEST 11000 /* the first whose cuMemSetAccess and pages are as used here */
+#define OLDEST 11040 /* the first whose pools of memory tell what they hold */
 
 static mr_status find_calls(mr_ctx *ctx, mr_cuda_driver *driver)
 {
@@ -20,7 +20,7 @@ static mr_status find_calls(mr_ctx *ctx, mr_cuda_driver *driver)
     if (!lacks) return MR_OK;
     return mr_fail(ctx, MR_EDEVICE,
                    "the CUDA driver is too old: it lacks '%s' (expected the one of"
-                   " CUDA 11.0 or later)",
+                   " CUDA 11.4 or later)",
                    lacks);
 }
 
@@ -50,7 +50,7 @@ static mr_status start(mr_ctx *ctx, mr_cuda_driver *driver)
     MR_TRY(mr_cuda_check(ctx, driver, driver->version(&version), "tell its version"));
     if (version < OLDEST)
         return mr_fail(ctx, MR_EDEVICE,
-                       "the CUDA driver is too old: it is for CUDA %d.%d, expected 11.0 or"
+                       "the CUDA driver is too old: it is for CUDA %d.%d, expected 11.4 or"
                        " later",
                        version / 1000, version % 1000 / 10);
     return MR_OK;

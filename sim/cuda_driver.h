@@ -15,6 +15,7 @@ typedef uint64_t mr_cuda_handle; /* of physical memory */
 typedef struct mr_cuda_stream mr_cuda_stream;
 typedef struct mr_cuda_event mr_cuda_event;
 typedef struct mr_cuda_context mr_cuda_context;
+typedef struct mr_cuda_pool mr_cuda_pool;
 typedef struct mr_cuda_module mr_cuda_module;
 typedef struct mr_cuda_function mr_cuda_function;
 
@@ -31,12 +32,16 @@ enum { /* results that have a sentence of their own, or are expected */
 };
 
 enum { /* attributes of a device */
-    MR_CUDA_CLOCK = 13, /* kHz */
     MR_CUDA_PROCESSORS = 16,
     MR_CUDA_MODE = 20, /* 0 shared, 2 prohibited, 3 for one process */
-    MR_CUDA_MAJOR = 75,
-    MR_CUDA_MINOR = 76,
     MR_CUDA_HAS_MAPPING = 102,
+    MR_CUDA_HAS_POOLS = 115,
+};
+
+enum { /* attributes of a pool of memory: int, uint64_t, uint64_t */
+    MR_CUDA_POOL_WAITS = 3, /* streams may be made to wait for memory that others have freed */
+    MR_CUDA_POOL_KEEPS = 4, /* bytes that it does not give back of its own accord */
+    MR_CUDA_POOL_PEAK = 6,  /* most bytes that it ever held */
 };
 
 enum { MR_CUDA_PINNED = 1, MR_CUDA_ON_DEVICE = 1, MR_CUDA_READ_WRITE = 3 };
@@ -53,6 +58,13 @@ typedef struct mr_cuda_property {
     unsigned char flags[8];
 } mr_cuda_property;
 
+typedef struct mr_cuda_pool_property {
+    int type, handles;
+    mr_cuda_location location;
+    void *unused;
+    unsigned char flags[64];
+} mr_cuda_pool_property;
+
 typedef struct mr_cuda_access {
     mr_cuda_location location;
     int flags;
@@ -62,13 +74,11 @@ typedef struct mr_cuda_access {
 #define MR_CUDA_CALLS(X)                                                                       \
     X(init, "cuInit", (unsigned flags))                                                        \
     X(version, "cuDriverGetVersion", (int *version))                                           \
-    X(error_name, "cuGetErrorName", (mr_cuda_result result, const char **text))                \
     X(error_text, "cuGetErrorString", (mr_cuda_result result, const char **text))              \
     X(count, "cuDeviceGetCount", (int *n))                                                     \
     X(device, "cuDeviceGet", (int *device, int ordinal))                                       \
     X(name, "cuDeviceGetName", (char *name, int n, int device))                                \
     X(bus, "cuDeviceGetPCIBusId", (char *bus, int n, int device))                              \
-    X(total, "cuDeviceTotalMem_v2", (size_t *bytes, int device))                               \
     X(attribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))              \
     X(retain, "cuDevicePrimaryCtxRetain", (mr_cuda_context **context, int device))             \
     X(let_go, "cuDevicePrimaryCtxRelease_v2", (int device))                                    \
@@ -116,7 +126,15 @@ typedef struct mr_cuda_access {
        unsigned long long flags))                                                              \
     X(unmap, "cuMemUnmap", (mr_cuda_pointer at, size_t bytes))                                 \
     X(access, "cuMemSetAccess",                                                                \
-      (mr_cuda_pointer at, size_t bytes, const mr_cuda_access *access, size_t n))
+      (mr_cuda_pointer at, size_t bytes, const mr_cuda_access *access, size_t n))              \
+    X(pool, "cuMemPoolCreate", (mr_cuda_pool **pool, const mr_cuda_pool_property *property))   \
+    X(end_pool, "cuMemPoolDestroy", (mr_cuda_pool *pool))                                      \
+    X(set_pool, "cuMemPoolSetAttribute", (mr_cuda_pool *pool, int attribute, void *value))     \
+    X(ask_pool, "cuMemPoolGetAttribute", (mr_cuda_pool *pool, int attribute, void *value))     \
+    X(trim, "cuMemPoolTrimTo", (mr_cuda_pool *pool, size_t keep))                              \
+    X(take_pooled, "cuMemAllocFromPoolAsync",                                                  \
+      (mr_cuda_pointer *at, size_t bytes, mr_cuda_pool *pool, mr_cuda_stream *stream))         \
+    X(give_pooled, "cuMemFreeAsync", (mr_cuda_pointer at, mr_cuda_stream *stream))
 
 typedef struct mr_cuda_driver {
     void *library;

@@ -29,6 +29,10 @@ typedef struct mr_placement {
     uint64_t limit;              /* the allocator's own, of what it takes; 0 for none */
     MR_VEC(mr_stat) stats;       /* the allocator's own, at the end */
     bool ideal;                  /* a bound, no allocator: asking the device costs nothing */
+    /* The allocator is the driver's own.  A device is then asked for each storage, and the
+     * segments say only what its pool is thought to hold. */
+    enum { MR_NOT_POOLED, MR_POOLED, MR_POOLED_APART /* no stream waits for another's memory */ }
+        pooled;
 } mr_placement;
 
 typedef struct mr_placer {

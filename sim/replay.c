@@ -190,7 +190,7 @@ mr_status mr_replay(mr_ctx *ctx, const mr_placement *placement, const mr_device 
     const mr_trace *trace = placement->schedule->trace;
     *out = (mr_metrics){.retries = placement->retries, .refusals = placement->refusals};
     replay r = {placement, device, backend, manner ? manner : &usual, NULL};
-    const mr_assignment assignment = {device, trace, *r.manner};
+    const mr_assignment assignment = {device, trace, *r.manner, placement};
     if (backend->real && placement->ideal)
         return mr_fail(ctx, MR_EUNSUPPORTED, "no device can carry out what is only a bound");
     MR_TRY(backend->open(ctx, &assignment, &r.self));

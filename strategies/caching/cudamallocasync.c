@@ -5,7 +5,8 @@
  * (reuse_allow_internal_dependencies), or after a synchronisation; then the pool also gives
  * back what it holds above its threshold.  A flush synchronises the device.  The other two
  * reuse policies hang on events and on time that a recording does not tell.  Supposed: best
- * fit, splitting to 512 bytes, and growth in steps.
+ * fit, splitting to 512 bytes, and growth in steps.  On a GPU the driver's pool is asked for
+ * every storage, and does as it does.
  */
 #include "chunks.h"
 #include "strategy.h"
@@ -181,6 +182,7 @@ static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, m
     pool p = {.chunks = chunks_make(ctx), .settings = *s};
     const mr_online policy = {
         .self = &p, .alloc = pool_alloc, .free = pool_free, .flush = pool_flush};
+    out->out->pooled = s->reuse_allow_internal_dependencies ? MR_POOLED : MR_POOLED_APART;
     return mr_place_online(out, in, &policy);
 }
 

@@ -4,9 +4,16 @@
 #include <stddef.h>
 
 #include "cublas.h"
+#include "profiler.h"
 
-#if CUDA_VERSION < 11010
-#error "expected CUDA 11.1 or later: set MR_CUDA_INCLUDE to an empty folder to go without"
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#define NVTX_NO_IMPL
+#include <nvtx3/nvToolsExt.h>
+#define HAS_NVTX
+#endif
+
+#if CUDA_VERSION < 11040
+#error "expected CUDA 11.4 or later: set MR_CUDA_INCLUDE to an empty folder to go without"
 #endif
 
 #define SAME(what, a, b) _Static_assert((a) == (b), what)
@@ -25,12 +32,21 @@ SAME("on a device", (int)MR_CUDA_ON_DEVICE, (int)CU_MEM_LOCATION_TYPE_DEVICE);
 SAME("both ways", (int)MR_CUDA_READ_WRITE, (int)CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 SAME("streams", (int)MR_CUDA_OF_ITS_OWN, (int)CU_STREAM_NON_BLOCKING);
 SAME("events", (int)MR_CUDA_UNTIMED, (int)CU_EVENT_DISABLE_TIMING);
-SAME("clock", (int)MR_CUDA_CLOCK, (int)CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
 SAME("processors", (int)MR_CUDA_PROCESSORS, (int)CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 SAME("mode", (int)MR_CUDA_MODE, (int)CU_DEVICE_ATTRIBUTE_COMPUTE_MODE);
 SAME("prohibited", 2, (int)CU_COMPUTEMODE_PROHIBITED);
 SAME("mapping", (int)MR_CUDA_HAS_MAPPING,
      (int)CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED);
+SAME("pools of memory", (int)MR_CUDA_HAS_POOLS,
+     (int)CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED);
+SAME("properties of pools", sizeof(mr_cuda_pool_property), sizeof(CUmemPoolProps));
+SAME("location of pools", offsetof(mr_cuda_pool_property, location),
+     offsetof(CUmemPoolProps, location));
+SAME("waiting for others' memory", (int)MR_CUDA_POOL_WAITS,
+     (int)CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES);
+SAME("what a pool keeps", (int)MR_CUDA_POOL_KEEPS, (int)CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
+SAME("most that a pool held", (int)MR_CUDA_POOL_PEAK,
+     (int)CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH);
 SAME("no memory", (int)MR_CUDA_NO_MEMORY, (int)CUDA_ERROR_OUT_OF_MEMORY);
 SAME("stub", (int)MR_CUDA_STUB, (int)CUDA_ERROR_STUB_LIBRARY);
 SAME("busy", (int)MR_CUDA_UNAVAILABLE, (int)CUDA_ERROR_DEVICE_UNAVAILABLE);
@@ -47,3 +63,18 @@ SAME("sums in single", (int)MR_CUBLAS_IN_FP32, (int)CUBLAS_COMPUTE_32F);
 SAME("sums in double", (int)MR_CUBLAS_IN_FP64, (int)CUBLAS_COMPUTE_64F);
 SAME("sums in TF32", (int)MR_CUBLAS_IN_TF32, (int)CUBLAS_COMPUTE_32F_FAST_TF32);
 SAME("any algorithm", (int)MR_CUBLAS_ANY, (int)CUBLAS_GEMM_DEFAULT);
+
+#ifdef HAS_NVTX
+SAME("table of callbacks", (int)MR_NVTX_CALLBACKS, (int)NVTX_ETID_CALLBACKS);
+SAME("table of versions", (int)MR_NVTX_VERSIONS, (int)NVTX_ETID_VERSIONINFO);
+SAME("its version", (int)MR_NVTX_VERSION, NVTX_VERSION);
+SAME("the core", (int)MR_NVTX_CORE, (int)NVTX_CB_MODULE_CORE);
+SAME("modules", (int)MR_NVTX_MODULES, (int)NVTX_CB_MODULE_SIZE);
+SAME("push", (int)MR_NVTX_PUSH, (int)NVTX_CBID_CORE_RangePushA);
+SAME("pop", (int)MR_NVTX_POP, (int)NVTX_CBID_CORE_RangePop);
+SAME("functions of the core", (int)MR_NVTX_CORE_SIZE, (int)NVTX_CBID_CORE_SIZE);
+SAME("callbacks", sizeof(mr_nvtx_callbacks), sizeof(NvtxExportTableCallbacks));
+SAME("versions", sizeof(mr_nvtx_versions), sizeof(NvtxExportTableVersionInfo));
+SAME("who tells versions", offsetof(mr_nvtx_versions, tell),
+     offsetof(NvtxExportTableVersionInfo, SetInjectionNvtxVersion));
+#endif

@@ -10,6 +10,8 @@ enum { MOST = 16, INVALID = 7, NOT_STARTED = 1 };
 
 struct mr_cublas_handle {
     bool open;
+    int device;
+    mr_cuda_stream *stream;
 };
 
 static mr_cublas_handle handles[MOST];
@@ -31,7 +33,7 @@ mr_cublas_result cublasCreate_v2(mr_cublas_handle **handle)
     if (result) return result;
     for (int i = 0; i < MOST; i++) {
         if (handles[i].open) continue;
-        handles[i].open = true;
+        handles[i] = (struct mr_cublas_handle){.open = true, .device = fake_device()};
         fake_hold(1);
         *handle = &handles[i];
         return 0;
@@ -53,16 +55,32 @@ mr_cublas_result cublasSetStream_v2(mr_cublas_handle *handle, mr_cuda_stream *st
     const mr_cuda_result result = fake_begin("cublasSetStream_v2");
     if (result) return result;
     if (!handle->open || !stream) return fake_wrong("cuBLAS is given no stream");
+    handle->stream = stream;
     return 0;
 }
 
-/* Column by column: the last number of the last column of the last matrix. */
-static bool may_touch(const void *at, int type, int rows, int columns, int lead, long long step,
-                      int count)
+/* Memory from the first number of the first matrix to the last of the last, column by column.
+ */
+typedef struct extent {
+    mr_cuda_pointer at;
+    uint64_t bytes;
+} extent;
+
+static extent extent_of(const void *at, int type, int rows, int columns, int lead,
+                        long long step, int count)
 {
     const uint64_t last = (uint64_t)(count - 1) * (uint64_t)step
                           + (uint64_t)(columns - 1) * (uint64_t)lead + (uint64_t)rows;
-    return lead >= rows && fake_may_touch((mr_cuda_pointer)at, last * bytes_of(type));
+    return (extent){(mr_cuda_pointer)at, last * bytes_of(type)};
+}
+
+/* When its turn comes in the stream. */
+static bool multiply(int device, const void *arguments)
+{
+    const extent *matrix = arguments;
+    for (int i = 0; i < 3; i++)
+        if (!fake_may_touch(device, matrix[i].at, matrix[i].bytes)) return false;
+    return true;
 }
 
 mr_cublas_result cublasGemmStridedBatchedEx(mr_cublas_handle *handle, int turn_a, int turn_b,
@@ -85,10 +103,16 @@ mr_cublas_result cublasGemmStridedBatchedEx(mr_cublas_handle *handle, int turn_a
         return fake_wrong("cuBLAS has no product of types %d and %d in %d", type_a, type_b,
                           sums_in);
     if (turn_a || turn_b) return fake_wrong("no matrix was to be turned");
-    if (!may_touch(a, type_a, rows, terms, lead_a, step_a, count)
-        || !may_touch(b, type_b, terms, columns, lead_b, step_b, count)
-        || !may_touch(c, type_c, rows, columns, lead_c, step_c, count))
-        return fake_wrong("cuBLAS is given memory that is not held, %d times %d x %d x %d",
-                          count, rows, terms, columns);
-    return 0;
+    if (lead_a < rows || lead_b < terms || lead_c < rows)
+        return fake_wrong("leading dimensions %d, %d, %d of %d x %d x %d", lead_a, lead_b,
+                          lead_c, rows, terms, columns);
+    if ((uint64_t)a % bytes_of(type_a) || (uint64_t)b % bytes_of(type_a)
+        || (uint64_t)c % bytes_of(type_a))
+        return fake_wrong("cuBLAS is given matrices that are not aligned to their numbers");
+    if (!handle->stream || handle->device != fake_device())
+        return fake_wrong("a cuBLAS handle without a stream, or of another device");
+    const extent matrices[] = {extent_of(a, type_a, rows, terms, lead_a, step_a, count),
+                               extent_of(b, type_b, terms, columns, lead_b, step_b, count),
+                               extent_of(c, type_c, rows, columns, lead_c, step_c, count)};
+    return fake_issue(handle->stream, multiply, matrices, sizeof matrices);
 }

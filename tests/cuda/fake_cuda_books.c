@@ -1,27 +1,33 @@
 /* books -- settings, the count of calls, what was wrong, devices and contexts. */
 #include "fake_cuda.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+enum { MOST_NAMES = 96 };
+
+struct mr_cuda_context {
+    uint32_t retained;
+};
+
 static struct {
     bool read, started;
     fake_settings settings;
     uint64_t calls;
+    struct {
+        const char *name;
+        uint64_t n;
+    } by_name[MOST_NAMES];
     int held;
-    uint32_t contexts;
-    bool current;
+    struct mr_cuda_context contexts[FAKE_CUDA_DEVICES]; /* the primary ones */
+    int current;                                        /* device and one; 0: none */
+    pthread_t thread;                                   /* whose it is */
     char violation[512];
 } books;
-
-struct mr_cuda_context {
-    int device;
-};
-
-static struct mr_cuda_context primary;
 
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
@@ -53,19 +59,58 @@ fake_settings *fake_cuda_settings(void)
         .order = setting("FAKE_CUDA_ORDER", 0),
         .corrupt = setting("FAKE_CUDA_CORRUPT", 0),
         .idle = setting("FAKE_CUDA_IDLE", 0),
+        .pools = setting("FAKE_CUDA_POOLS", 1),
+        .stride = setting("FAKE_CUDA_STRIDE", 1),
+        .only = getenv("FAKE_CUDA_ONLY"),
     };
+    if (books.settings.devices > FAKE_CUDA_DEVICES) books.settings.devices = FAKE_CUDA_DEVICES;
     atexit(tell_at_the_end);
     return &books.settings;
+}
+
+static uint64_t count_by_name(const char *name)
+{
+    size_t i = 0;
+    while (i + 1 < MOST_NAMES && books.by_name[i].name
+           && strcmp(books.by_name[i].name, name) != 0)
+        i++;
+    books.by_name[i].name = name;
+    return ++books.by_name[i].n;
+}
+
+/* Calls that need no context, or make one. */
+static bool needs_context(const char *name)
+{
+    static const char *const others[] = {"cuInit",
+                                         "cuDriverGetVersion",
+                                         "cuDeviceGet", /* and what begins so */
+                                         "cuDevicePrimaryCtx",
+                                         "cuCtxSetCurrent",
+                                         "cuMemGetAllocationGranularity"};
+    for (size_t i = 0; i < MR_COUNT(others); i++)
+        if (strncmp(name, others[i], strlen(others[i])) == 0) return false;
+    return true;
 }
 
 mr_cuda_result fake_begin(const char *name)
 {
     const fake_settings *s = fake_cuda_settings();
+    const uint64_t of_name = count_by_name(name);
     books.calls++;
     if (!books.started && strcmp(name, "cuInit") != 0)
         return fake_wrong("%s before cuInit", name);
-    if (s->fail && books.calls == s->fail) return (mr_cuda_result)s->error;
+    if (needs_context(name) && fake_device() < 0)
+        return fake_wrong("%s without a context that is current in this thread", name);
+    const bool counted = !s->only || strcmp(s->only, name) == 0;
+    if (s->fail && counted && (s->only ? of_name : books.calls) == s->fail)
+        return (mr_cuda_result)s->error;
     return 0;
+}
+
+int fake_device(void)
+{
+    if (!books.current || !pthread_equal(books.thread, pthread_self())) return -1;
+    return books.current - 1;
 }
 
 mr_cuda_result fake_wrong(const char *format, ...)
@@ -88,6 +133,18 @@ uint64_t fake_cuda_calls(void)
     return books.calls;
 }
 
+uint64_t fake_cuda_calls_of(const char *name)
+{
+    for (size_t i = 0; i < MOST_NAMES && books.by_name[i].name; i++)
+        if (strcmp(books.by_name[i].name, name) == 0) return books.by_name[i].n;
+    return 0;
+}
+
+const char *fake_cuda_name(uint32_t i)
+{
+    return i < MOST_NAMES ? books.by_name[i].name : NULL;
+}
+
 uint32_t fake_cuda_leaks(void)
 {
     return (uint32_t)books.held;
@@ -102,12 +159,21 @@ void fake_cuda_reset(void)
 {
     fake_cuda_settings();
     fake_streams_forget();
+    fake_modules_forget();
+    fake_host_forget();
+    fake_pools_forget();
     fake_memory_forget();
+    memset(books.by_name, 0, sizeof books.by_name);
+    memset(books.contexts, 0, sizeof books.contexts);
     books.calls = 0;
-    books.held = 0;
-    books.contexts = 0;
-    books.current = books.started = false;
+    books.held = books.current = 0;
+    books.started = false;
     *books.violation = '\0';
+}
+
+bool fake_is_device(int device)
+{
+    return device >= 0 && (uint64_t)device < fake_cuda_settings()->devices;
 }
 
 /* ---- the driver and its devices ---------------------------------------------------------- */
@@ -128,14 +194,6 @@ mr_cuda_result cuDriverGetVersion(int *version)
 {
     *version = (int)fake_cuda_settings()->version;
     return fake_begin(__func__);
-}
-
-mr_cuda_result cuGetErrorName(mr_cuda_result result, const char **text);
-mr_cuda_result cuGetErrorName(mr_cuda_result result, const char **text)
-{
-    (void)result;
-    *text = "CUDA_ERROR";
-    return 0;
 }
 
 mr_cuda_result cuGetErrorString(mr_cuda_result result, const char **text);
@@ -162,7 +220,7 @@ mr_cuda_result cuDeviceGet(int *device, int ordinal)
 {
     const mr_cuda_result failed = fake_begin(__func__);
     if (failed) return failed;
-    if (ordinal < 0 || (uint64_t)ordinal >= fake_cuda_settings()->devices) return 101;
+    if (!fake_is_device(ordinal)) return 101;
     *device = ordinal;
     return 0;
 }
@@ -182,24 +240,18 @@ mr_cuda_result cuDeviceGetPCIBusId(char *bus, int n, int device)
     return failed;
 }
 
-mr_cuda_result cuDeviceTotalMem_v2(size_t *bytes, int device);
-mr_cuda_result cuDeviceTotalMem_v2(size_t *bytes, int device)
-{
-    (void)device;
-    *bytes = fake_cuda_settings()->memory;
-    return fake_begin(__func__);
-}
-
 mr_cuda_result cuDeviceGetAttribute(int *value, int attribute, int device);
 mr_cuda_result cuDeviceGetAttribute(int *value, int attribute, int device)
 {
-    static const struct {
+    const struct {
         int attribute, value;
-    } known[] = {{MR_CUDA_CLOCK, 1000000}, {MR_CUDA_PROCESSORS, 4}, {MR_CUDA_MODE, 0},
-                 {MR_CUDA_MAJOR, 9},       {MR_CUDA_MINOR, 0},      {MR_CUDA_HAS_MAPPING, 1}};
-    (void)device;
+    } known[] = {{MR_CUDA_PROCESSORS, 4},
+                 {MR_CUDA_MODE, 0},
+                 {MR_CUDA_HAS_MAPPING, 1},
+                 {MR_CUDA_HAS_POOLS, fake_cuda_settings()->pools != 0}};
     const mr_cuda_result failed = fake_begin(__func__);
     if (failed) return failed;
+    if (!fake_is_device(device)) return fake_wrong("an attribute of device %d", device);
     for (size_t i = 0; i < MR_COUNT(known); i++) {
         if (known[i].attribute != attribute) continue;
         *value = known[i].value;
@@ -215,24 +267,26 @@ mr_cuda_result cuDevicePrimaryCtxRetain(mr_cuda_context **context, int device)
 {
     const mr_cuda_result failed = fake_begin(__func__);
     if (failed) return failed;
-    if (!books.contexts && !fake_charge(fake_cuda_settings()->context))
+    if (!fake_is_device(device)) return fake_wrong("a context of device %d", device);
+    struct mr_cuda_context *own = &books.contexts[device];
+    if (!own->retained && !fake_charge(device, fake_cuda_settings()->context))
         return MR_CUDA_NO_MEMORY;
-    books.contexts++;
+    own->retained++;
     fake_hold(1);
-    primary.device = device;
-    *context = &primary;
+    *context = own;
     return 0;
 }
 
 mr_cuda_result cuDevicePrimaryCtxRelease_v2(int device);
 mr_cuda_result cuDevicePrimaryCtxRelease_v2(int device)
 {
-    (void)device;
     const mr_cuda_result failed = fake_begin(__func__);
-    if (!books.contexts) return fake_wrong("a context was let go that nobody had");
-    books.contexts--;
+    if (!fake_is_device(device) || !books.contexts[device].retained)
+        return fake_wrong("a context was let go that nobody had");
     fake_hold(-1);
-    if (!books.contexts) fake_discharge(fake_cuda_settings()->context);
+    if (--books.contexts[device].retained) return failed;
+    fake_discharge(device, fake_cuda_settings()->context);
+    if (books.current == device + 1) books.current = 0;
     return failed;
 }
 
@@ -241,9 +295,12 @@ mr_cuda_result cuCtxSetCurrent(mr_cuda_context *context)
 {
     const mr_cuda_result failed = fake_begin(__func__);
     if (failed) return failed;
-    if (context && (context != &primary || !books.contexts))
+    int device = 0;
+    while (device < FAKE_CUDA_DEVICES && context != &books.contexts[device]) device++;
+    if (context && (device == FAKE_CUDA_DEVICES || !context->retained))
         return fake_wrong("a context was made current that nobody has");
-    books.current = context != NULL;
+    books.current = context ? device + 1 : 0;
+    books.thread = pthread_self();
     return 0;
 }
 
@@ -252,8 +309,7 @@ mr_cuda_result cuMemGetInfo_v2(size_t *free, size_t *total)
 {
     const mr_cuda_result failed = fake_begin(__func__);
     if (failed) return failed;
-    if (!books.current) return fake_wrong("cuMemGetInfo without a context");
     *total = fake_cuda_settings()->memory;
-    *free = *total - fake_used();
+    *free = *total - fake_used(fake_device());
     return 0;
 }

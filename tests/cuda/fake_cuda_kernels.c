@@ -43,12 +43,13 @@ static void do_span(const mr_span *span, mr_report *report)
     if (span->mode == MR_SPAN_WRITE && span->bytes) last.written = span->at;
 }
 
-static bool run_job(const void *arguments)
+static bool run_job(int device, const void *arguments)
 {
     const mr_job *job = arguments;
-    if (!fake_may_touch(job->report, sizeof(mr_report))) return false;
+    if (!fake_may_touch(device, job->report, sizeof(mr_report))) return false;
     for (uint32_t i = 0; i < job->n; i++)
-        if (!job->spans[i].stride || !fake_may_touch(job->spans[i].at, job->spans[i].bytes))
+        if (!job->spans[i].stride
+            || !fake_may_touch(device, job->spans[i].at, job->spans[i].bytes))
             return false;
     if (fake_cuda_settings()->idle) return true;
     for (uint32_t i = job->n; i-- > 0;) /* in an order nobody may rely on */
@@ -56,28 +57,29 @@ static bool run_job(const void *arguments)
     return true;
 }
 
-static bool run_spin(const void *arguments)
+static bool run_spin(int device, const void *arguments)
 {
-    (void)arguments;
+    (void)device, (void)arguments;
     return true;
 }
 
-static bool run_copy(const void *arguments)
+static bool run_copy(int device, const void *arguments)
 {
     uint64_t given[3]; /* to, from, words */
     memcpy(given, arguments, sizeof given);
     const uint64_t bytes = given[2] * MR_WORD;
-    if (!fake_may_touch(given[0], bytes) || !fake_may_touch(given[1], bytes)) return false;
+    if (!fake_may_touch(device, given[0], bytes) || !fake_may_touch(device, given[1], bytes))
+        return false;
     memcpy((void *)given[0], (const void *)given[1], bytes);
     return true;
 }
 
 /* A clock of 1 GHz. */
-static bool run_clock(const void *arguments)
+static bool run_clock(int device, const void *arguments)
 {
     uint64_t given[2]; /* to, cycles */
     memcpy(given, arguments, sizeof given);
-    if (!fake_may_touch(given[0], sizeof given[1])) return false;
+    if (!fake_may_touch(device, given[0], sizeof given[1])) return false;
     *(uint64_t *)given[0] = given[1];
     return true;
 }

@@ -1,4 +1,4 @@
-/* streams -- work that waits in line, events between the lines, copies and launches.
+/* streams -- work that waits in line, and events between the lines.
  *
  * Nothing runs before somebody waits for it.  What one stream has to wait for in another runs
  * first; beyond that the newest stream runs first, or the oldest, as the settings say.
@@ -9,18 +9,17 @@
 
 #include "fake_cuda.h"
 
-enum { ARGUMENTS = 4096 };
-
-typedef enum kind { LAUNCH, COPY, RECORD, WAIT } kind;
+typedef enum kind { LAUNCH, WORK, COPY, RECORD, WAIT } kind;
 
 typedef struct task {
     kind kind;
-    const fake_kernel_entry *kernel;
-    void *arguments;    /* LAUNCH */
-    void *to;           /* COPY */
+    fake_kernel *work; /* LAUNCH, WORK */
+    void *arguments;
+    void *to; /* COPY */
     const void *from;
     uint64_t bytes;
-    mr_cuda_pointer on_device; /* COPY: which of its ends is there */
+    mr_cuda_pointer on_device; /* COPY: which of its ends is there, */
+    const void *host;          /* and which is not */
     mr_cuda_event *event;      /* RECORD, WAIT */
     uint64_t until; /* WAIT: tasks of the other stream that come first; RECORD: own */
     struct mr_cuda_stream *other;
@@ -30,6 +29,8 @@ typedef struct task {
 struct mr_cuda_stream {
     task *first, **last;
     uint64_t issued, done;
+    int device;
+    uint32_t number;
     struct mr_cuda_stream *next;
 };
 
@@ -37,11 +38,15 @@ struct mr_cuda_event {
     struct mr_cuda_stream *stream;
     uint64_t until;
     double ms;
-    bool recorded, untimed;
+    int device;
+    bool recorded, untimed, completed;
+    struct mr_cuda_event *next;
 };
 
 static struct {
     struct mr_cuda_stream *streams; /* newest first */
+    struct mr_cuda_event *events;
+    uint32_t made; /* streams */
     uint64_t launches;
     mr_cuda_result sticky; /* what went wrong on the device stays */
 } lines;
@@ -63,20 +68,38 @@ static void illegal(void)
 
 static void run_until(struct mr_cuda_stream *stream, uint64_t until);
 
-static void run(task *t)
+/* Large models need not be copied whole when only some words of them are looked at. */
+static void copy(char *to, const char *from, uint64_t bytes)
+{
+    enum { WORD = 16 };
+    const uint64_t stride = fake_cuda_settings()->stride, whole = bytes / WORD * WORD;
+    if (stride <= 1) memcpy(to, from, bytes);
+    for (uint64_t i = 0; stride > 1 && i < whole; i += stride * WORD)
+        memcpy(to + i, from + i, WORD);
+    if (stride > 1) memcpy(to + whole, from + whole, bytes - whole);
+}
+
+static void run(int device, task *t)
 {
     switch (t->kind) {
+    case WORK:
+        if (!lines.sticky && !t->work(device, t->arguments)) illegal();
+        break;
     case LAUNCH:
-        if (!lines.sticky && !t->kernel->run(t->arguments)) illegal();
+        if (!lines.sticky && !t->work(device, t->arguments)) illegal();
         if (++lines.launches == fake_cuda_settings()->corrupt) fake_corrupt(0);
         break;
     case COPY:
         if (lines.sticky) break;
-        if (fake_may_touch(t->on_device, t->bytes)) memcpy(t->to, t->from, t->bytes);
-        else illegal();
+        if (!fake_may_touch(device, t->on_device, t->bytes)
+            || !fake_is_pinned(t->host, t->bytes))
+            illegal();
+        else if (!fake_cuda_settings()->idle) copy(t->to, t->from, t->bytes);
         break;
     case RECORD:
-        if (t->event->until == t->until) t->event->ms = now_ms();
+        if (t->event->until != t->until) break;
+        t->event->ms = now_ms();
+        t->event->completed = true;
         break;
     case WAIT: run_until(t->other, t->until); break;
     }
@@ -89,7 +112,7 @@ static void run_until(struct mr_cuda_stream *stream, uint64_t until)
         stream->first = t->next;
         if (!stream->first) stream->last = &stream->first;
         stream->done++;
-        run(t);
+        run(stream->device, t);
         free(t->arguments);
         free(t);
     }
@@ -116,12 +139,22 @@ static struct mr_cuda_stream *known(struct mr_cuda_stream *stream)
     return s;
 }
 
+static struct mr_cuda_event *known_event(struct mr_cuda_event *event)
+{
+    struct mr_cuda_event *e = lines.events;
+    while (e && e != event) e = e->next;
+    if (!e) fake_wrong("an event that nobody has");
+    return e;
+}
+
 static mr_cuda_result issue(struct mr_cuda_stream *stream, task t)
 {
     if (!known(stream)) {
         free(t.arguments);
         return MR_CUDA_INVALID;
     }
+    if (stream->device != fake_device())
+        fake_wrong("work for a stream of another device than the current context's");
     task *own = malloc(sizeof *own);
     *own = t;
     own->next = NULL;
@@ -132,8 +165,58 @@ static mr_cuda_result issue(struct mr_cuda_stream *stream, task t)
     return lines.sticky;
 }
 
+mr_cuda_result fake_launch(mr_cuda_stream *stream, fake_kernel *kernel, void *arguments)
+{
+    return issue(stream, (task){.kind = LAUNCH, .work = kernel, .arguments = arguments});
+}
+
+mr_cuda_result fake_copy(mr_cuda_stream *stream, void *to, const void *from, uint64_t bytes,
+                         bool out)
+{
+    const void *there = out ? from : to;
+    return issue(stream, (task){.kind = COPY,
+                                .to = to,
+                                .from = from,
+                                .bytes = bytes,
+                                .on_device = (mr_cuda_pointer)there,
+                                .host = out ? to : from});
+}
+
+mr_cuda_result fake_sticky(void)
+{
+    return lines.sticky;
+}
+
+mr_cuda_result fake_issue(mr_cuda_stream *stream, fake_kernel *work, const void *arguments,
+                          size_t bytes)
+{
+    task t = {.kind = WORK, .work = work, .arguments = malloc(bytes)};
+    memcpy(t.arguments, arguments, bytes);
+    return issue(stream, t);
+}
+
+uint64_t fake_issued(const mr_cuda_stream *stream)
+{
+    return stream->issued;
+}
+
+uint32_t fake_number(const mr_cuda_stream *stream)
+{
+    return stream->number;
+}
+
+mr_cuda_result fake_wait_for(mr_cuda_stream *stream, mr_cuda_stream *other, uint64_t until)
+{
+    return issue(stream, (task){.kind = WAIT, .other = other, .until = until});
+}
+
 void fake_streams_forget(void)
 {
+    while (lines.events) {
+        struct mr_cuda_event *e = lines.events;
+        lines.events = e->next;
+        free(e);
+    }
     while (lines.streams) {
         struct mr_cuda_stream *s = lines.streams;
         lines.streams = s->next;
@@ -145,7 +228,7 @@ void fake_streams_forget(void)
         }
         free(s);
     }
-    lines.launches = 0;
+    lines.launches = lines.made = 0;
     lines.sticky = 0;
 }
 
@@ -167,6 +250,8 @@ mr_cuda_result cuStreamCreate(mr_cuda_stream **stream, unsigned flags)
     if (flags != MR_CUDA_OF_ITS_OWN)
         return fake_wrong("a stream that waits for the default one");
     *stream = calloc(1, sizeof **stream);
+    (*stream)->device = fake_device();
+    (*stream)->number = ++lines.made;
     (*stream)->next = lines.streams;
     lines.streams = *stream;
     fake_hold(1);
@@ -178,7 +263,7 @@ mr_cuda_result cuStreamDestroy_v2(mr_cuda_stream *stream)
 {
     const mr_cuda_result failed = fake_begin("cuStreamDestroy");
     if (!known(stream)) return MR_CUDA_INVALID;
-    run_until(stream, stream->issued);
+    fake_finish_all(); /* others may wait for it */
     for (struct mr_cuda_stream **s = &lines.streams; *s; s = &(*s)->next) {
         if (*s != stream) continue;
         *s = stream->next;
@@ -195,7 +280,11 @@ mr_cuda_result cuEventCreate(mr_cuda_event **event, unsigned flags)
     const mr_cuda_result failed = fake_begin(__func__);
     if (failed) return failed;
     *event = calloc(1, sizeof **event);
+    if (flags & ~(unsigned)MR_CUDA_UNTIMED) return fake_wrong("an event with flags %u", flags);
     (*event)->untimed = flags & MR_CUDA_UNTIMED;
+    (*event)->device = fake_device();
+    (*event)->next = lines.events;
+    lines.events = *event;
     fake_hold(1);
     return 0;
 }
@@ -204,7 +293,13 @@ mr_cuda_result cuEventDestroy_v2(mr_cuda_event *event);
 mr_cuda_result cuEventDestroy_v2(mr_cuda_event *event)
 {
     const mr_cuda_result failed = fake_begin("cuEventDestroy");
+    if (!known_event(event)) return MR_CUDA_INVALID;
     fake_finish_all(); /* tasks may point to it */
+    for (struct mr_cuda_event **e = &lines.events; *e; e = &(*e)->next) {
+        if (*e != event) continue;
+        *e = event->next;
+        break;
+    }
     free(event);
     fake_hold(-1);
     return failed;
@@ -215,10 +310,13 @@ mr_cuda_result cuEventRecord(mr_cuda_event *event, mr_cuda_stream *stream)
 {
     const mr_cuda_result failed = fake_begin(__func__);
     if (failed) return failed;
-    if (!known(stream)) return MR_CUDA_INVALID;
+    if (!known(stream) || !known_event(event)) return MR_CUDA_INVALID;
+    if (event->device != stream->device)
+        return fake_wrong("an event of one device is recorded by another");
     event->stream = stream;
     event->until = stream->issued + 1;
     event->recorded = true;
+    event->completed = false;
     return issue(stream, (task){.kind = RECORD, .event = event, .until = event->until});
 }
 
@@ -227,6 +325,7 @@ mr_cuda_result cuStreamWaitEvent(mr_cuda_stream *stream, mr_cuda_event *event, u
 {
     const mr_cuda_result failed = fake_begin(__func__);
     if (failed) return failed;
+    if (!known_event(event)) return MR_CUDA_INVALID;
     if (flags || !event->recorded)
         return fake_wrong("a stream waits for an event without a past");
     return issue(
@@ -239,140 +338,10 @@ mr_cuda_result cuEventElapsedTime(float *ms, mr_cuda_event *from, mr_cuda_event 
 {
     const mr_cuda_result failed = fake_begin(__func__);
     if (failed) return failed;
+    if (!known_event(from) || !known_event(to)) return MR_CUDA_INVALID;
     if (from->untimed || to->untimed || !from->recorded || !to->recorded)
         return fake_wrong("time between events that were not recorded, or without times");
+    if (!from->completed || !to->completed) return FAKE_CUDA_NOT_YET;
     *ms = (float)(to->ms - from->ms);
     return 0;
-}
-
-/* ---- copies ------------------------------------------------------------------------------ */
-
-mr_cuda_result cuMemHostAlloc(void **at, size_t bytes, unsigned flags);
-mr_cuda_result cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
-{
-    const mr_cuda_result failed = fake_begin(__func__);
-    if (failed) return failed;
-    if (!bytes || flags) return fake_wrong("cuMemHostAlloc of %zu bytes", bytes);
-    *at = malloc(bytes);
-    fake_hold(1);
-    return 0;
-}
-
-mr_cuda_result cuMemFreeHost(void *at);
-mr_cuda_result cuMemFreeHost(void *at)
-{
-    const mr_cuda_result failed = fake_begin(__func__);
-    fake_finish_all();
-    free(at);
-    fake_hold(-1);
-    return failed;
-}
-
-mr_cuda_result cuMemsetD8_v2(mr_cuda_pointer at, unsigned char byte, size_t n);
-mr_cuda_result cuMemsetD8_v2(mr_cuda_pointer at, unsigned char byte, size_t n)
-{
-    const mr_cuda_result failed = fake_begin("cuMemsetD8");
-    if (failed) return failed;
-    if (!fake_may_touch(at, n)) return fake_wrong("cuMemsetD8 outside of memory");
-    memset((void *)at, byte, n);
-    return lines.sticky;
-}
-
-/* Of the default stream, for which no other waits: the caller has waited for the device. */
-mr_cuda_result cuMemcpyDtoH_v2(void *to, mr_cuda_pointer from, size_t bytes);
-mr_cuda_result cuMemcpyDtoH_v2(void *to, mr_cuda_pointer from, size_t bytes)
-{
-    const mr_cuda_result failed = fake_begin("cuMemcpyDtoH");
-    if (failed) return failed;
-    if (!fake_may_touch(from, bytes)) return fake_wrong("cuMemcpyDtoH outside of memory");
-    memcpy(to, (const void *)from, bytes);
-    return lines.sticky;
-}
-
-mr_cuda_result cuMemcpyDtoHAsync_v2(void *to, mr_cuda_pointer from, size_t bytes,
-                                    mr_cuda_stream *stream);
-mr_cuda_result cuMemcpyDtoHAsync_v2(void *to, mr_cuda_pointer from, size_t bytes,
-                                    mr_cuda_stream *stream)
-{
-    const mr_cuda_result failed = fake_begin("cuMemcpyDtoHAsync");
-    if (failed) return failed;
-    return issue(stream, (task){.kind = COPY,
-                                .to = to,
-                                .from = (const void *)from,
-                                .bytes = bytes,
-                                .on_device = from});
-}
-
-mr_cuda_result cuMemcpyHtoDAsync_v2(mr_cuda_pointer to, const void *from, size_t bytes,
-                                    mr_cuda_stream *stream);
-mr_cuda_result cuMemcpyHtoDAsync_v2(mr_cuda_pointer to, const void *from, size_t bytes,
-                                    mr_cuda_stream *stream)
-{
-    const mr_cuda_result failed = fake_begin("cuMemcpyHtoDAsync");
-    if (failed) return failed;
-    return issue(stream, (task){.kind = COPY,
-                                .to = (void *)to,
-                                .from = from,
-                                .bytes = bytes,
-                                .on_device = to});
-}
-
-/* ---- modules and launches ---------------------------------------------------------------- */
-
-mr_cuda_result cuModuleLoadData(mr_cuda_module **module, const void *image);
-mr_cuda_result cuModuleLoadData(mr_cuda_module **module, const void *image)
-{
-    const mr_cuda_result failed = fake_begin(__func__);
-    if (failed) return failed;
-    if (!image) return fake_wrong("cuModuleLoadData of nothing");
-    *module = malloc(1);
-    fake_hold(1);
-    return 0;
-}
-
-mr_cuda_result cuModuleUnload(mr_cuda_module *module);
-mr_cuda_result cuModuleUnload(mr_cuda_module *module)
-{
-    const mr_cuda_result failed = fake_begin(__func__);
-    free(module);
-    fake_hold(-1);
-    return failed;
-}
-
-mr_cuda_result cuModuleGetFunction(mr_cuda_function **function, mr_cuda_module *module,
-                                   const char *name);
-mr_cuda_result cuModuleGetFunction(mr_cuda_function **function, mr_cuda_module *module,
-                                   const char *name)
-{
-    (void)module;
-    const mr_cuda_result failed = fake_begin(__func__);
-    if (failed) return failed;
-    const fake_kernel_entry *found = fake_kernel_find(name);
-    memcpy(function, &found, sizeof found);
-    return found ? 0 : FAKE_CUDA_NOT_FOUND;
-}
-
-mr_cuda_result cuLaunchKernel(mr_cuda_function *function, unsigned x, unsigned y, unsigned z,
-                              unsigned threads_x, unsigned threads_y, unsigned threads_z,
-                              unsigned shared, mr_cuda_stream *stream, void **arguments,
-                              void **extra);
-mr_cuda_result cuLaunchKernel(mr_cuda_function *function, unsigned x, unsigned y, unsigned z,
-                              unsigned threads_x, unsigned threads_y, unsigned threads_z,
-                              unsigned shared, mr_cuda_stream *stream, void **arguments,
-                              void **extra)
-{
-    const mr_cuda_result failed = fake_begin(__func__);
-    if (failed) return failed;
-    const unsigned threads = threads_x * threads_y * threads_z;
-    if (!x || !y || y > 65535 || !z || !threads || threads > 1024 || shared || extra)
-        return fake_wrong("a launch of %u x %u blocks of %u threads", x, y, threads);
-    const fake_kernel_entry *kernel;
-    memcpy(&kernel, &function, sizeof kernel);
-    task t = {.kind = LAUNCH, .kernel = kernel, .arguments = calloc(1, kernel->bytes)};
-    char *at = t.arguments;
-    for (size_t i = 0; i < MR_COUNT(kernel->sizes) && kernel->sizes[i]; i++) {
-        memcpy(at, arguments[i], kernel->sizes[i]);
-        at += (kernel->sizes[i] + 7) / 8 * 8;
-    }
-    return issue(stream, t);
 }

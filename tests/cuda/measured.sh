@@ -72,6 +72,15 @@ warning: the GPU is divided (MIG), others may use its bandwidth"
 [ "$(disturbed 2 0x24 1)" = "$expected" ] || complain "said of disturbances: $(disturbed 2 0x24 1)"
 [ -z "$(disturbed 0 0 0)" ] || complain "said of no disturbance: $(disturbed 0 0 0)"
 
+# A profiler hears of every op within its phase, its spec, and of nothing when there is none.
+if [ "$compute" = --verify ]; then
+    FAKE_PROFILER=$work/heard.txt NVTX_INJECTION64_PATH=$folder/libfake_profiler.so \
+        on_fake compare "$traces/mlp.csv" --on cuda -n 2 pytorch native >/dev/null 2>&1
+    awk '/^[^ ]/ { names = names $0 " " } /^  [^ ]/ { phases++ } /^    [^ ]/ { ops++ }
+         END { exit names != "pytorch native " || phases != 12 || ops != 4 * 28 }' \
+        "$work/heard.txt" || complain "a profiler heard: $(cat "$work/heard.txt")"
+fi
+
 # A row for the table of devices, with all of its columns.
 if [ "$compute" = --verify ]; then
     FAKE_CUDA_MEMORY=1073741824 on_fake calibrate | awk -F, '

@@ -34,44 +34,62 @@ typedef struct outcome {
     char violation[512];
 } outcome;
 
-static inline mr_status evaluate(mr_ctx *ctx, const char *path, const char *spec,
-                                 uint32_t iterations, const mr_backend *backend,
-                                 const mr_manner *manner, mr_metrics *out)
+/* A placement, and what the model says of it. */
+typedef struct prediction {
+    mr_ctx ctx;
+    mr_trace trace;
+    mr_spec spec;
+    mr_answer answer;
+} prediction;
+
+/* False when the recording lacks what the spec needs, or the spec a parameter. */
+static inline bool predict(prediction *p, const char *path, const char *spec,
+                           uint32_t iterations)
 {
     const mr_read_options options = {0};
-    mr_trace trace;
-    mr_spec parsed;
-    MR_TRY(mr_recording_read(ctx, path, &options, &trace));
-    MR_TRY(mr_spec_parse(ctx, mr_strategies, spec, &parsed));
-    const mr_question question = {.trace = &trace,
-                                  .spec = &parsed,
-                                  .device = &device,
-                                  .backend = backend,
-                                  .manner = manner,
-                                  .capacity = UINT64_MAX,
-                                  .cuda_device = *mr_trace_devices(ctx, &trace, &(uint32_t){0}),
-                                  .iterations = iterations};
-    mr_answer *answer = MR_NEW(ctx, mr_answer);
-    MR_TRY(mr_evaluate(ctx, &question, answer));
-    *out = answer->metrics;
-    return MR_OK;
+    memset(p, 0, sizeof *p);
+    if (mr_recording_read(&p->ctx, path, &options, &p->trace)
+        || mr_spec_parse(&p->ctx, mr_strategies, spec, &p->spec))
+        return false;
+    const mr_question question = {
+        .trace = &p->trace,
+        .spec = &p->spec,
+        .device = &device,
+        .backend = &mr_backend_model,
+        .capacity = UINT64_MAX,
+        .cuda_device = *mr_trace_devices(&p->ctx, &p->trace, &(uint32_t){0}),
+        .iterations = iterations};
+    return mr_evaluate(&p->ctx, &question, &p->answer) == MR_OK;
 }
 
-static inline outcome on_fake(const char *path, const char *spec, uint32_t iterations,
-                       const mr_manner *manner, uint64_t fail)
+static inline outcome carried_out(const prediction *p, const mr_manner *manner)
 {
     mr_ctx ctx = {0};
     outcome out = {0};
-    fake_cuda_reset();
-    fake_cuda_settings()->fail = fail;
-    out.status =
-        evaluate(&ctx, path, spec, iterations, &mr_backend_cuda, manner, &out.metrics);
+    out.status = mr_replay(&ctx, &p->answer.placement, &device, &mr_backend_cuda, manner,
+                           &out.metrics);
     snprintf(out.text, sizeof out.text, "%s", ctx.failure.text);
     out.calls = fake_cuda_calls();
     out.leaks = fake_cuda_leaks();
     snprintf(out.violation, sizeof out.violation, "%s", fake_cuda_violation());
     fake_cuda_settings()->fail = 0;
     mr_ctx_clear(&ctx);
+    return out;
+}
+
+static inline outcome on_fake(const char *path, const char *spec, uint32_t iterations,
+                              const mr_manner *manner, uint64_t fail)
+{
+    prediction p;
+    outcome out = {0};
+    if (predict(&p, path, spec, iterations)) {
+        fake_cuda_reset();
+        fake_cuda_settings()->fail = fail;
+        out = carried_out(&p, manner);
+    } else {
+        TEST_FAIL("%s under %s: %s", path, spec, p.ctx.failure.text);
+    }
+    mr_ctx_clear(&p.ctx);
     return out;
 }
 
@@ -85,23 +103,54 @@ static inline bool is_clean(const outcome *out, const char *path, const char *sp
 
 /* The same peak as the model's, to the byte, and every byte where it belongs. */
 static inline bool agrees(const char *path, const char *spec, uint32_t iterations,
-                   const mr_manner *manner)
+                          const mr_manner *manner)
 {
-    mr_ctx ctx = {0};
-    mr_metrics model;
-    const mr_status status =
-        evaluate(&ctx, path, spec, iterations, &mr_backend_model, NULL, &model);
-    const bool asked = status == MR_OK;
-    mr_ctx_clear(&ctx);
-    if (!asked) return false; /* the recording lacks what the spec needs */
-    const outcome out = on_fake(path, spec, iterations, manner, 0);
-    is_clean(&out, path, spec);
-    if (out.status) TEST_FAIL("%s under %s: %s", path, spec, out.text);
-    else if (out.metrics.peak_device != model.peak_device)
-        TEST_FAIL("%s under %s: the peak is %llu, expected %llu", path, spec,
-                  (unsigned long long)out.metrics.peak_device,
-                  (unsigned long long)model.peak_device);
-    return true;
+    prediction p;
+    const bool asked = predict(&p, path, spec, iterations);
+    if (asked) {
+        fake_cuda_reset();
+        const outcome out = carried_out(&p, manner);
+        is_clean(&out, path, spec);
+        if (out.status) TEST_FAIL("%s under %s: %s", path, spec, out.text);
+        else if (out.metrics.peak_device != p.answer.metrics.peak_device)
+            TEST_FAIL("%s under %s: the peak is %llu, expected %llu", path, spec,
+                      (unsigned long long)out.metrics.peak_device,
+                      (unsigned long long)p.answer.metrics.peak_device);
+    }
+    mr_ctx_clear(&p.ctx);
+    return asked;
+}
+
+/* ---- steps written by hand --------------------------------------------------------------- */
+
+static inline mr_ids ids(mr_ctx *ctx, uint32_t n, uint32_t a, uint32_t b)
+{
+    uint32_t *at = MR_NEW_N(ctx, uint32_t, 2);
+    at[0] = a;
+    at[1] = b;
+    return (mr_ids){at, n};
+}
+
+static inline mr_op op(const char *name, mr_engine engine, mr_ids in, mr_ids out)
+{
+    return (mr_op){.name = name,
+                   .module = "",
+                   .engine = (uint8_t)engine,
+                   .again = MR_NONE,
+                   .of = MR_NONE,
+                   .in = in,
+                   .out = out};
+}
+
+static inline void add_storage(mr_ctx *ctx, mr_trace *t, uint64_t bytes, bool on_host)
+{
+    uint64_t *shape = MR_NEW(ctx, uint64_t);
+    *shape = bytes;
+    MR_PUSH(ctx, &t->storages,
+            (mr_storage){.bytes = bytes, .stack = MR_NONE, .device = on_host});
+    MR_PUSH(ctx, &t->tensors,
+            (mr_tensor){.name = "", .dtype = "int8", .storage = t->storages.n - 1, .rank = 1,
+                        .shape = shape, .bytes = bytes});
 }
 
 #endif

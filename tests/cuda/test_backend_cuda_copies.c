@@ -3,38 +3,12 @@
 
 enum { X, ON_HOST, Z, BACK, STORAGES };
 
-static mr_ids ids(mr_ctx *ctx, uint32_t n, uint32_t a, uint32_t b)
-{
-    uint32_t *at = MR_NEW_N(ctx, uint32_t, 2);
-    at[0] = a;
-    at[1] = b;
-    return (mr_ids){at, n};
-}
-
-static mr_op op(const char *name, mr_engine engine, mr_ids in, mr_ids out)
-{
-    return (mr_op){.name = name,
-                   .module = "",
-                   .engine = (uint8_t)engine,
-                   .again = MR_NONE,
-                   .of = MR_NONE,
-                   .in = in,
-                   .out = out};
-}
-
 /* x is made and copied out, z takes its place, x comes back elsewhere, both are read. */
 static mr_trace offload(mr_ctx *ctx)
 {
-    static const uint64_t shape[] = {MR_MIB};
     mr_trace t;
     mr_trace_init(ctx, &t, "offload");
-    for (uint32_t s = 0; s < STORAGES; s++) {
-        MR_PUSH(ctx, &t.storages,
-                (mr_storage){.bytes = MR_MIB, .stack = MR_NONE, .device = s == ON_HOST});
-        MR_PUSH(ctx, &t.tensors,
-                (mr_tensor){.name = "", .dtype = "int8", .storage = s, .rank = 1,
-                            .shape = shape, .bytes = MR_MIB});
-    }
+    for (uint32_t s = 0; s < STORAGES; s++) add_storage(ctx, &t, MR_MIB, s == ON_HOST);
     const mr_ids none = {0};
     MR_PUSH(ctx, &t.ops, op("make x", MR_ENGINE_compute, none, ids(ctx, 1, X, 0)));
     MR_PUSH(ctx, &t.ops,

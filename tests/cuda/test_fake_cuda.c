@@ -89,11 +89,11 @@ TEST(mapped_memory_may_be_touched_once_access_is_set)
     machine m = begin();
     mr_cuda_handle handle;
     const mr_cuda_pointer at = mapped(&m, &handle);
-    CHECK(!fake_may_touch(at, 1));
+    CHECK(!fake_may_touch(0, at, 1));
     CHECK(m.d.access(at, 2 * PAGE, &open_access, 1) == 0);
-    CHECK(fake_may_touch(at, 2 * PAGE) && !fake_may_touch(at, 2 * PAGE + 1));
+    CHECK(fake_may_touch(0, at, 2 * PAGE) && !fake_may_touch(0, at, 2 * PAGE + 1));
     CHECK(m.d.unmap(at, 2 * PAGE) == 0);
-    CHECK(!fake_may_touch(at, 1));
+    CHECK(!fake_may_touch(0, at, 1));
     end(&m, "");
 }
 
@@ -129,11 +129,11 @@ TEST(memory_comes_back_when_neither_handle_nor_mapping_is_left)
     machine m = begin();
     mr_cuda_handle handle;
     const mr_cuda_pointer at = mapped(&m, &handle);
-    const uint64_t used = fake_used();
+    const uint64_t used = fake_used(0);
     CHECK(m.d.end(handle) == 0);
-    CHECK_EQ(fake_used(), used);
+    CHECK_EQ(fake_used(0), used);
     CHECK(m.d.unmap(at, 2 * PAGE) == 0);
-    CHECK_EQ(fake_used(), used - 2 * PAGE);
+    CHECK_EQ(fake_used(0), used - 2 * PAGE);
     end(&m, "");
 }
 
