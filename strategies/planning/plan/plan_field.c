@@ -64,48 +64,66 @@ const uint64_t *plan_field_loads(mr_ctx *ctx, const plan_field *field)
     return out;
 }
 
-/* What matters of time are the moments at which most is in use: sections after which something
- * ends and before which something begins.  All others hold part of what one of these holds; a
- * box keeps at least one.  Returns how many of these there are before each section. */
-static const uint32_t *count_summits(mr_ctx *ctx, const plan_problem *problem)
+/* What matters of time are the moments at which most is in use: the last section before the
+ * first end after a beginning.  All others hold part of what one of these holds; a box keeps
+ * at least one, and so do two that meet.  Returns how many of these there are before each
+ * section. */
+static uint32_t *count_summits(mr_ctx *ctx, const plan_box *boxes, uint32_t n,
+                               uint32_t sections)
 {
-    bool *begins = MR_NEW_N(ctx, bool, (size_t)problem->sections + 1);
-    bool *ends = MR_NEW_N(ctx, bool, (size_t)problem->sections + 1);
-    for (uint32_t i = 0; i < problem->pieces.n; i++) {
-        begins[problem->pieces.at[i].from] = true;
-        ends[problem->pieces.at[i].to] = true;
+    bool *begins = MR_NEW_N(ctx, bool, (size_t)sections + 1);
+    bool *ends = MR_NEW_N(ctx, bool, (size_t)sections + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        begins[boxes[i].from] = true;
+        ends[boxes[i].to] = true;
     }
-    uint32_t *before = MR_NEW_N(ctx, uint32_t, (size_t)problem->sections + 1);
-    for (uint32_t s = 0; s < problem->sections; s++)
-        before[s + 1] = before[s] + (begins[s] && ends[s + 1]);
+    uint32_t *before = MR_NEW_N(ctx, uint32_t, (size_t)sections + 1);
+    bool grown = false; /* since the last end */
+    for (uint32_t s = 0; s < sections; s++) {
+        grown |= begins[s];
+        before[s + 1] = before[s] + (grown && ends[s + 1]);
+        grown &= !ends[s + 1];
+    }
     return before;
+}
+
+void plan_field_of_boxes(mr_ctx *ctx, plan_box *boxes, uint32_t n, uint32_t sections,
+                         plan_field *out)
+{
+    const uint32_t *summits = count_summits(ctx, boxes, n, sections);
+    *out = (plan_field){.boxes = boxes, .n = n, .sections = summits[sections], .unit = 1};
+    for (uint32_t i = 0; i < n; i++) {
+        boxes[i].from = summits[boxes[i].from];
+        boxes[i].to = summits[boxes[i].to];
+    }
+    out->first = MR_NEW_N(ctx, uint32_t, (size_t)out->sections + 1);
+    for (uint32_t s = 0, i = 0; s <= out->sections; s++) {
+        while (i < n && boxes[i].from < s) i++;
+        out->first[s] = i;
+    }
+    out->load = load_of(ctx, out);
 }
 
 void plan_field_make(mr_ctx *ctx, const plan_problem *problem, plan_field *out)
 {
     const uint32_t n = problem->buffers.n;
-    const uint32_t *summits = count_summits(ctx, problem);
-    *out = (plan_field){
-        .boxes = MR_NEW_N(ctx, plan_box, n), .n = n, .sections = summits[problem->sections]};
+    plan_box *boxes = MR_NEW_N(ctx, plan_box, n);
+    uint64_t unit = 0;
     for (uint32_t i = 0; i < n; i++) {
         const plan_piece *p = &problem->pieces.at[problem->buffers.at[i].piece];
         const uint64_t bytes = plan_round(p->high, problem->align);
-        out->boxes[i] = (plan_box){.size = bytes,
-                                   .from = summits[p->from],
-                                   .to = summits[p->to],
-                                   .buffer = i,
-                                   .lasts = p->to - p->from,
-                                   .ends = p->to};
-        out->unit = divisor(bytes, out->unit);
+        boxes[i] = (plan_box){.size = bytes,
+                              .from = p->from,
+                              .to = p->to,
+                              .buffer = i,
+                              .lasts = p->to - p->from,
+                              .ends = p->to};
+        unit = divisor(bytes, unit);
     }
-    for (uint32_t i = 0; i < n; i++) out->boxes[i].size /= out->unit;
-    qsort(out->boxes, n, sizeof *out->boxes, by_beginning);
-    out->first = MR_NEW_N(ctx, uint32_t, (size_t)out->sections + 1);
-    for (uint32_t s = 0, i = 0; s <= out->sections; s++) {
-        while (i < n && out->boxes[i].from < s) i++;
-        out->first[s] = i;
-    }
-    out->load = load_of(ctx, out);
+    for (uint32_t i = 0; i < n; i++) boxes[i].size /= unit;
+    qsort(boxes, n, sizeof *boxes, by_beginning);
+    plan_field_of_boxes(ctx, boxes, n, problem->sections, out);
+    out->unit = unit;
 }
 
 void plan_field_layout(mr_ctx *ctx, const plan_problem *problem, const plan_field *field,

@@ -9,6 +9,31 @@
 uint64_t plan_round(uint64_t bytes, uint64_t to); /* up; to 0: to a power of two */
 uint64_t plan_height(const plan_problem *problem, const uint64_t *offset);
 
+/* ---- what has its place --------------------------------------------------------------- */
+
+typedef struct plan_stay { /* bytes low <= byte < high during sections from <= s < to */
+    uint64_t low, high;
+    uint32_t from, to;
+} plan_stay;
+
+typedef struct plan_board plan_board;
+
+typedef struct plan_shelf { /* empty: {.ctx = ctx} */
+    mr_ctx *ctx;
+    plan_board *first;
+} plan_shelf;
+
+typedef struct plan_walk {
+    const plan_board *board, *next;
+    uint32_t from, to, at, n;
+    uint8_t list[128]; /* pieces of the board that are in the way */
+} plan_walk;
+
+void plan_shelf_put(plan_shelf *shelf, const plan_stay *piece);
+/* Visits what is there during [from, to) in the order of `low`. */
+plan_walk plan_shelf_walk(const plan_shelf *shelf, uint32_t from, uint32_t to);
+bool plan_shelf_next(plan_walk *walk, uint64_t *low, uint64_t *high);
+
 /* ---- putting one buffer after the other where it fits -------------------------------- */
 
 typedef enum plan_fit {
@@ -64,12 +89,37 @@ typedef struct plan_field {
     uint64_t load;   /* in units; a layout of this height is the best */
 } plan_field;
 
+/* Only those sections count of the boxes' that hold more than their neighbours. */
+void plan_field_of_boxes(mr_ctx *ctx, plan_box *boxes, uint32_t n, uint32_t sections,
+                         plan_field *out);
 void plan_field_make(mr_ctx *ctx, const plan_problem *problem, plan_field *out);
 /* By box: the largest load of the sections it covers. */
 const uint64_t *plan_field_loads(mr_ctx *ctx, const plan_field *field);
 /* Offsets of boxes, in units, as a layout of the problem. */
 void plan_field_layout(mr_ctx *ctx, const plan_problem *problem, const plan_field *field,
                        const uint64_t *base, plan_layout *out);
+
+/* The lowest place for a box among what is on the shelf. */
+uint64_t plan_first_fit(const plan_shelf *shelf, const plan_box *box);
+
+/* ---- the core of a problem -------------------------------------------------------------- */
+
+typedef struct plan_part { /* boxes that share no moment with those of other parts */
+    plan_field field;      /* `buffer` of a box is its number in the whole field */
+    uint64_t floor;        /* all of them lie above it */
+} plan_part;
+
+typedef struct plan_core {
+    MR_VEC(plan_part) parts;
+    MR_VEC(uint32_t) aside; /* boxes that find a place whatever the parts do, last one first */
+    uint64_t *base;         /* by box of the whole field: of those below the floors */
+} plan_core;
+
+/* Layouts of the parts none of which ends above some height, at least `height`, make a layout of
+ * all that does not either. */
+void plan_core_make(mr_ctx *ctx, const plan_field *whole, uint64_t height, plan_core *out);
+/* core->base has the bases of the parts' boxes, floors included; those of `aside` follow. */
+void plan_core_finish(mr_ctx *ctx, const plan_field *whole, plan_core *core);
 
 /* ---- one dive ------------------------------------------------------------------------ */
 
@@ -87,6 +137,15 @@ uint64_t plan_dive(plan_diver *diver, const uint32_t *rank, uint64_t limit, uint
 void plan_dive_key(mr_ctx *ctx, const plan_field *field, uint32_t k, uint32_t *rank);
 /* Ranks moved by up to a tenth of their number, differently for every `seed` but 0. */
 void plan_disturb(mr_ctx *ctx, uint32_t *rank, uint32_t n, uint64_t seed);
+
+/* ---- a dive, then first fit ------------------------------------------------------------ */
+
+/* Working space, likewise.  `share` twentieths of the boxes are large.  Fills the ranks: those
+ * by the key, then the rest by size. */
+typedef struct plan_large plan_large;
+plan_large *plan_large_new(mr_ctx *ctx, const plan_field *field, uint32_t share, uint32_t key,
+                           uint32_t *rank);
+uint64_t plan_large_lay(plan_large *large, const uint32_t *rank, uint64_t *base); /* height */
 
 /* ---- exhaustive search --------------------------------------------------------------- */
 
@@ -113,7 +172,9 @@ uint64_t plan_seeker_steps(const plan_seeker *seeker);
 /* Lays everything out again and again; what stood out too high has an earlier turn next time.
  * Serves problems that are not plain too, by first fit. */
 typedef struct plan_squeezer plan_squeezer;
-/* `field` is NULL unless the problem is plain; chains with other numbers take other ways. */
+#define PLAN_MIXED 6
+/* `field` is NULL unless the problem is plain.  Chains with other numbers take other ways: the
+ * PLAN_KEYS keys of the portfolio, then PLAN_MIXED mixtures of dives and first fit. */
 plan_squeezer *plan_squeezer_new(mr_ctx *ctx, const plan_problem *problem,
                                  const plan_field *field, uint32_t chain);
 void plan_squeeze(plan_squeezer *squeezer); /* once more */
@@ -128,6 +189,13 @@ void plan_team(uint32_t threads, uint32_t tasks, void (*work)(void *self, uint32
                void *self);
 double plan_now(void); /* seconds since some moment */
 
+typedef struct plan_clock {
+    uint32_t threads;
+    double until; /* as plan_now counts, 0 for no limit */
+} plan_clock;
+
+bool plan_is_over(const plan_clock *clock);
+
 /* ---- one capacity, many ways --------------------------------------------------------- */
 
 /* Searches for the same layout in several ways side by side.  Some go on from call to
@@ -135,10 +203,29 @@ double plan_now(void); /* seconds since some moment */
  * number of threads. */
 typedef struct plan_probe plan_probe;
 plan_probe *plan_probe_new(mr_ctx *ctx, const plan_field *field, uint64_t capacity);
-/* Each way goes on for so many steps; `until` as plan_now counts, 0 for no limit. */
-plan_verdict plan_probe_go(plan_probe *probe, uint32_t threads, uint64_t steps, double until);
+/* Each way goes on for so many steps. */
+plan_verdict plan_probe_go(plan_probe *probe, const plan_clock *clock, uint64_t steps);
 const uint64_t *plan_probe_bases(const plan_probe *probe); /* after PLAN_FOUND */
 uint64_t plan_probe_steps(const plan_probe *probe);
 void plan_probe_end(plan_probe *probe); /* frees what the ways took */
+
+/* ---- one field ----------------------------------------------------------------------- */
+
+/* Ever lower layouts of a field, or, where it is NULL, of a problem that is not plain. */
+typedef struct plan_quest plan_quest;
+/* Has a layout at once, whatever time it takes. */
+plan_quest *plan_quest_new(mr_ctx *ctx, const plan_problem *problem, const plan_field *field,
+                           const plan_clock *clock);
+/* One round: so much work of each chain and each way of searching; done once a layout is no
+ * higher than `enough`.  Only of that height are layouts searched for where `to_fit`. */
+void plan_quest_go(plan_quest *quest, uint64_t enough, uint64_t work, uint32_t round,
+                   bool to_fit);
+void plan_quest_end(plan_quest *quest); /* frees what its searches took */
+/* No layout is lower than `low`, one of `high` has these bases. */
+uint64_t plan_quest_low(const plan_quest *quest);
+uint64_t plan_quest_high(const plan_quest *quest);
+const uint64_t *plan_quest_bases(const plan_quest *quest);
+const char *plan_quest_found_by(const plan_quest *quest);
+uint64_t plan_quest_nodes(const plan_quest *quest);
 
 #endif

@@ -33,7 +33,7 @@ struct plan_probe {
     mr_ctx *ctx;
     const plan_field *field;
     uint64_t capacity, steps, done;
-    double until;
+    const plan_clock *clock;
     uint32_t round;
     uint32_t *rank[KINDS];
     way ways[KINDS];
@@ -82,7 +82,7 @@ static void go(void *self, uint32_t number)
     way *w = &p->ways[number];
     if (!w->seeker) begin(p, number);
     for (uint64_t left = p->steps; left && w->verdict == PLAN_OPEN;) {
-        if (atomic_load(&p->winner) < number || (p->until > 0 && plan_now() > p->until)) return;
+        if (atomic_load(&p->winner) < number || plan_is_over(p->clock)) return;
         const uint64_t steps = left < STEPS ? left : STEPS;
         w->verdict = plan_seek(w->seeker, steps);
         left -= steps;
@@ -100,11 +100,11 @@ static void give_up(plan_probe *p, uint32_t number)
     *w = (way){0};
 }
 
-plan_verdict plan_probe_go(plan_probe *p, uint32_t threads, uint64_t steps, double until)
+plan_verdict plan_probe_go(plan_probe *p, const plan_clock *clock, uint64_t steps)
 {
     p->steps = steps;
-    p->until = until;
-    plan_team(threads, KINDS, go, p);
+    p->clock = clock;
+    plan_team(clock->threads, KINDS, go, p);
     const uint32_t winner = atomic_load(&p->winner);
     if (winner != MR_NONE) return p->ways[winner].verdict;
     for (uint32_t i = 0; i < KINDS; i++)

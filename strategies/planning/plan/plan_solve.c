@@ -1,21 +1,18 @@
 /* plan_solve -- the best layout that can be had with so much effort.
  *
- * There is a layout from the first moment on.  In rounds, each of which does twice as much as
- * the one before, chains squeeze it, and searches ask whether there is one of a smaller height:
- * first of the bound, then halfway between what is known to be too little and what is known to
- * be enough.  All is decided by amounts of work; only a time limit looks at the clock.
+ * Some dives make a layout of all.  Where it is higher than the bound, the core of the problem
+ * is sought for a lower one, in rounds, each of which does twice as much as the one before; of
+ * several parts only those count that stand out.  All is decided by amounts of work; only a
+ * time limit looks at the clock.
  */
 #include "plan_internal.h"
 
-#include <stdlib.h>
+#include <string.h>
 
-#define CHAINS 12
 #define ROUNDS 2         /* when nothing else says how long */
 #define ROUNDS_TO_FIT 12 /* when a capacity does */
 #define WORK                                                                                   \
-    ((uint64_t)5e5)     /* of each chain and each way in the first round: boxes and sections */
-#define TURN 128        /* work of a turn of a chain, for each box */
-#define WAYS_AT_LEAST 2 /* boxes that a way must be able to place, as a multiple of all */
+    ((uint64_t)5e5) /* of each chain and each way in the first round: boxes and sections */
 
 typedef struct solver {
     mr_ctx *ctx;
@@ -23,173 +20,153 @@ typedef struct solver {
     const plan_effort *effort;
     plan_answer *answer;
     plan_field field; /* of a plain problem */
-    bool plain;
+    plan_clock clock;
     uint64_t unit, low, high; /* in units: no layout is lower than low; there is one of high */
-    uint64_t work;            /* in this round */
-    double until;
-    plan_squeezer *chains[CHAINS];
-    plan_probe *main; /* at the bound, or the capacity asked for; kept over the rounds */
-    uint64_t target;  /* its capacity */
-    uint64_t turns;   /* of a chain in this round */
+    plan_core core;
+    MR_VEC(plan_quest *) quests; /* one for each part */
 } solver;
 
 /* ---- when to stop -------------------------------------------------------------------- */
 
-static bool out_of_time(const solver *s)
+bool plan_is_over(const plan_clock *clock)
 {
-    return s->until > 0 && plan_now() > s->until;
+    return clock->until > 0 && plan_now() > clock->until;
 }
 
 static bool is_enough(const solver *s)
 {
     if (s->high <= s->low) return true;
     if (!s->effort->capacity) return false;
-    return s->answer->layout.height <= s->effort->capacity
-           || s->low * s->unit > s->effort->capacity;
+    return s->high * s->unit <= s->effort->capacity || s->low * s->unit > s->effort->capacity;
 }
 
-/* ---- keeping the best ---------------------------------------------------------------- */
-
-static void keep(solver *s, uint64_t height, const uint64_t *base, const char *found_by)
-{
-    if (height >= s->high) return;
-    plan_layout *out = &s->answer->layout;
-    s->high = height;
-    s->answer->found_by = found_by;
-    if (s->plain) {
-        plan_field_layout(s->ctx, s->problem, &s->field, base, out);
-        return;
-    }
-    for (uint32_t i = 0; i < s->problem->buffers.n; i++) out->offset[i] = base[i];
-    out->height = height;
-}
-
-static void raise(solver *s, uint64_t low)
-{
-    if (low <= s->low) return;
-    s->low = low;
-    s->answer->bound_by = "search";
-}
-
-/* ---- squeezing ----------------------------------------------------------------------- */
-
-static void squeeze_chain(void *self, uint32_t chain)
-{
-    solver *s = self;
-    for (uint64_t i = 0; i < s->turns && !out_of_time(s); i++) {
-        plan_squeeze(s->chains[chain]);
-        if (plan_squeezer_height(s->chains[chain]) <= s->low) return;
-    }
-}
-
-static void squeeze(solver *s, uint64_t turns)
-{
-    s->turns = turns;
-    plan_team(s->effort->threads, CHAINS, squeeze_chain, s);
-    for (uint32_t i = 0; i < CHAINS; i++) {
-        const uint64_t height = plan_squeezer_height(s->chains[i]);
-        if (height == UINT64_MAX) continue;
-        keep(s, height, plan_squeezer_bases(s->chains[i]), s->plain ? "squeeze" : "first fit");
-    }
-}
-
-/* Every chain once, whatever time it takes: there must be a layout. */
-static void begin(solver *s)
-{
-    const double until = s->until;
-    for (uint32_t i = 0; i < CHAINS; i++)
-        s->chains[i] = plan_squeezer_new(s->ctx, s->problem, s->plain ? &s->field : NULL, i);
-    s->until = 0;
-    squeeze(s, 1);
-    s->until = until;
-    if (s->plain) s->answer->found_by = "dive";
-}
-
-/* ---- searching ----------------------------------------------------------------------- */
-
-static uint64_t steps_of(const solver *s)
-{
-    return s->work / ((uint64_t)s->field.n + s->field.sections);
-}
-
-static void learn(solver *s, plan_probe *probe, uint64_t target, plan_verdict verdict)
-{
-    if (verdict == PLAN_NONE) raise(s, target + 1);
-    if (verdict != PLAN_FOUND) return;
-    const uint64_t *base = plan_probe_bases(probe);
-    uint64_t height = 0;
-    for (uint32_t i = 0; i < s->field.n; i++)
-        if (base[i] + s->field.boxes[i].size > height)
-            height = base[i] + s->field.boxes[i].size;
-    keep(s, height, base, "search");
-}
-
-static void end_main(solver *s)
-{
-    if (!s->main) return;
-    s->answer->nodes += plan_probe_steps(s->main);
-    plan_probe_end(s->main);
-    s->main = NULL;
-}
-
-static uint64_t main_target(const solver *s)
+/* What is lower counts for nothing: the bound, or the capacity asked for. */
+static uint64_t enough_of(const solver *s)
 {
     const uint64_t capacity = s->effort->capacity / s->unit;
     return capacity > s->low ? capacity : s->low;
 }
 
-static void search_main(solver *s)
+static uint32_t rounds_of(const plan_effort *effort)
 {
-    if (s->main && s->target != main_target(s)) end_main(s);
-    if (!s->main) {
-        s->target = main_target(s);
-        s->main = plan_probe_new(s->ctx, &s->field, s->target);
+    if (effort->minimize || effort->seconds > 0) return UINT32_MAX;
+    if (effort->capacity) return ROUNDS_TO_FIT;
+    return effort->rounds ? effort->rounds : ROUNDS;
+}
+
+/* ---- all at once --------------------------------------------------------------------- */
+
+static void tell(solver *s, const uint64_t *base, const char *found_by)
+{
+    plan_layout *out = &s->answer->layout;
+    s->answer->found_by = found_by;
+    if (s->problem->plain) {
+        plan_field_layout(s->ctx, s->problem, &s->field, base, out);
+        return;
     }
-    learn(s, s->main, s->target,
-          plan_probe_go(s->main, s->effort->threads, steps_of(s), s->until));
+    out->offset = MR_NEW_N(s->ctx, uint64_t, s->problem->buffers.n);
+    memcpy(out->offset, base, s->problem->buffers.n * sizeof *base);
+    out->height = plan_height(s->problem, base);
 }
 
-static void search_at(solver *s, uint64_t target)
+/* What the first dives of all find, and for problems that are not plain all there is. */
+static plan_quest *begin(solver *s)
 {
-    mr_ctx scratch = {0};
-    plan_probe *probe = plan_probe_new(&scratch, &s->field, target);
-    learn(s, probe, target, plan_probe_go(probe, s->effort->threads, steps_of(s), s->until));
-    s->answer->nodes += plan_probe_steps(probe);
-    plan_probe_end(probe);
-    mr_ctx_clear(&scratch);
+    plan_quest *q =
+        plan_quest_new(s->ctx, s->problem, s->problem->plain ? &s->field : NULL, &s->clock);
+    s->high = plan_quest_high(q);
+    tell(s, plan_quest_bases(q), plan_quest_found_by(q));
+    return q;
 }
 
-/* Halves what is open between the bound and the best height, as far as this round's work
- * decides anything; each later round looks closer. */
-static void search_between(solver *s, uint32_t round)
+/* ---- the core, in parts -------------------------------------------------------------- */
+
+static void cut_out_core(solver *s)
 {
-    uint64_t low = s->low;
-    const uint64_t close = (s->high - s->low) >> (round + 2);
-    while (s->high - low > close + 1 && !is_enough(s) && !out_of_time(s)) {
-        const uint64_t middle = low + (s->high - low) / 2, high = s->high;
-        search_at(s, middle);
-        if (s->high == high) low = middle;
-        if (low < s->low) low = s->low;
+    plan_core_make(s->ctx, &s->field, s->low, &s->core);
+    for (uint32_t i = 0; i < s->core.parts.n; i++)
+        MR_PUSH(s->ctx, &s->quests,
+                plan_quest_new(s->ctx, s->problem, &s->core.parts.at[i].field, &s->clock));
+}
+
+static uint64_t top_of(const solver *s, uint32_t part)
+{
+    return s->core.parts.at[part].floor + plan_quest_high(s->quests.at[part]);
+}
+
+static void look_at_parts(solver *s)
+{
+    uint64_t high = s->low;
+    for (uint32_t i = 0; i < s->quests.n; i++) {
+        const uint64_t low = s->core.parts.at[i].floor + plan_quest_low(s->quests.at[i]);
+        if (low > s->low) {
+            s->low = low;
+            s->answer->bound_by = "search";
+        }
+        if (top_of(s, i) > high) high = top_of(s, i);
     }
+    s->high = high;
 }
 
-static void search(solver *s, uint32_t round)
+static void run_round(solver *s, uint32_t round)
 {
-    if (steps_of(s) < (uint64_t)WAYS_AT_LEAST * s->field.n) return;
-    search_main(s);
-    if (!s->effort->capacity && !is_enough(s)) search_between(s, round);
+    const uint64_t work = WORK << (round < 32 ? round : 32), enough = enough_of(s);
+    uint32_t open = 0;
+    for (uint32_t i = 0; i < s->quests.n; i++) open += top_of(s, i) > enough;
+    for (uint32_t i = 0; i < s->quests.n && !plan_is_over(&s->clock); i++)
+        if (top_of(s, i) > enough)
+            plan_quest_go(s->quests.at[i], enough - s->core.parts.at[i].floor, work / open,
+                          round, s->effort->capacity > 0);
+    look_at_parts(s);
 }
 
-/* What is proven for padded boxes holds for buffers but for the padding of the highest. */
-static void set_bound(const solver *s)
+static void put_together(solver *s)
 {
-    const uint64_t padding = s->plain ? s->problem->align - 1 : 0;
-    const uint64_t bound = s->low * s->unit - padding;
-    plan_answer *out = s->answer;
-    if (bound <= s->problem->load) out->bound_by = "load";
-    else if (s->plain && s->low == s->field.load) out->bound_by = "padding";
-    else if (!s->plain) out->bound_by = "fixed offset";
-    out->bound = bound > s->problem->load ? bound : s->problem->load;
+    const char *found_by = "dive";
+    for (uint32_t i = 0; i < s->quests.n; i++) {
+        const plan_part *p = &s->core.parts.at[i];
+        const uint64_t *base = plan_quest_bases(s->quests.at[i]);
+        for (uint32_t b = 0; b < p->field.n; b++)
+            s->core.base[p->field.boxes[b].buffer] = p->floor + base[b];
+        if (top_of(s, i) == s->high) found_by = plan_quest_found_by(s->quests.at[i]);
+        s->answer->nodes += plan_quest_nodes(s->quests.at[i]);
+    }
+    plan_core_finish(s->ctx, &s->field, &s->core);
+    tell(s, s->core.base, found_by);
+}
+
+static void solve_core(solver *s)
+{
+    const uint64_t first = s->high;
+    const uint32_t rounds = rounds_of(s->effort);
+    cut_out_core(s);
+    look_at_parts(s);
+    for (uint32_t r = 0; r < rounds && !is_enough(s); r++) {
+        if (plan_is_over(&s->clock)) {
+            s->answer->in_time = false;
+            break;
+        }
+        run_round(s, r);
+    }
+    for (uint32_t i = 0; i < s->quests.n; i++) plan_quest_end(s->quests.at[i]);
+    if (s->high < first) put_together(s);
+    else s->high = first;
+}
+
+/* ---- not plain ----------------------------------------------------------------------- */
+
+static void solve_in_order(solver *s, plan_quest *q)
+{
+    const uint32_t rounds = rounds_of(s->effort);
+    for (uint32_t r = 0; r < rounds && !is_enough(s); r++) {
+        if (plan_is_over(&s->clock)) {
+            s->answer->in_time = false;
+            break;
+        }
+        plan_quest_go(q, enough_of(s), WORK << (r < 32 ? r : 32), r, s->effort->capacity > 0);
+        s->high = plan_quest_high(q);
+    }
+    tell(s, plan_quest_bases(q), plan_quest_found_by(q));
 }
 
 static uint64_t highest_fixed_end(const plan_problem *problem)
@@ -202,52 +179,40 @@ static uint64_t highest_fixed_end(const plan_problem *problem)
     return end;
 }
 
-/* ---- rounds -------------------------------------------------------------------------- */
-
-static void run_round(solver *s, uint32_t round)
+/* What is proven for padded boxes holds for buffers but for the padding of the highest. */
+static void set_bound(const solver *s)
 {
-    squeeze(s, 1 + s->work / (TURN * (uint64_t)s->problem->buffers.n));
-    if (s->plain && !is_enough(s) && !out_of_time(s)) search(s, round);
-}
-
-static uint32_t rounds_of(const plan_effort *effort)
-{
-    if (effort->minimize || effort->seconds > 0) return UINT32_MAX;
-    if (effort->capacity) return ROUNDS_TO_FIT;
-    return effort->rounds ? effort->rounds : ROUNDS;
+    const bool plain = s->problem->plain;
+    const uint64_t padding = plain ? s->problem->align - 1 : 0;
+    const uint64_t bound = s->low * s->unit - padding;
+    plan_answer *out = s->answer;
+    if (bound <= s->problem->load) out->bound_by = "load";
+    else if (plain && s->low == s->field.load) out->bound_by = "padding";
+    else if (!plain) out->bound_by = "fixed offset";
+    out->bound = bound > s->problem->load ? bound : s->problem->load;
 }
 
 void plan_solve(mr_ctx *ctx, const plan_problem *problem, const plan_effort *effort,
                 plan_answer *out)
 {
     *out = (plan_answer){.bound = problem->load, .bound_by = "load", .in_time = true};
-    out->layout.offset = MR_NEW_N(ctx, uint64_t, problem->buffers.n);
     solver s = {.ctx = ctx,
                 .problem = problem,
                 .effort = effort,
                 .answer = out,
-                .plain = problem->plain,
+                .clock = {.threads = effort->threads},
                 .unit = 1,
-                .low = problem->load,
-                .high = UINT64_MAX,
-                .work = WORK,
-                .until = effort->seconds > 0 ? plan_now() + effort->seconds : 0};
-    if (s.plain) {
+                .low = problem->load};
+    if (effort->seconds > 0) s.clock.until = plan_now() + effort->seconds;
+    if (problem->plain) {
         plan_field_make(ctx, problem, &s.field);
         s.unit = s.field.unit;
         s.low = s.field.load;
     }
     const uint64_t fixed = highest_fixed_end(problem);
     if (fixed > s.low) s.low = fixed;
-    begin(&s);
-    const uint32_t rounds = rounds_of(effort);
-    for (uint32_t r = 0; r < rounds && !is_enough(&s); r++, s.work *= 2) {
-        if (out_of_time(&s)) {
-            out->in_time = false;
-            break;
-        }
-        run_round(&s, r);
-    }
-    end_main(&s);
+    plan_quest *all = begin(&s);
+    if (!problem->plain) solve_in_order(&s, all);
+    else if (!is_enough(&s)) solve_core(&s);
     set_bound(&s);
 }

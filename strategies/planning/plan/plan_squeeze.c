@@ -21,6 +21,7 @@ struct plan_squeezer {
     const plan_problem *problem;
     const plan_field *field; /* NULL: first fit of the problem's buffers */
     plan_diver *diver;
+    plan_large *large; /* NULL: all by one dive */
     uint32_t n, stale;
     uint64_t load, best, random;
     uint64_t *base, *best_base;
@@ -28,11 +29,25 @@ struct plan_squeezer {
     turn *turns;
 };
 
+static int by_turn(const void *left, const void *right)
+{
+    const turn *a = left, *b = right;
+    if (a->when != b->when) return a->when < b->when ? -1 : 1;
+    return (a->item > b->item) - (a->item < b->item);
+}
+
+/* How many twentieths of the boxes are laid by a dive, and its key. */
+static const struct {
+    uint32_t share, key;
+} mixed[PLAN_MIXED] = {{16, 0}, {12, 0}, {10, 0}, {8, 0}, {16, 1}, {2, 1}};
+
 static void first_ranks(mr_ctx *ctx, plan_squeezer *q, uint32_t chain)
 {
-    const uint64_t seed = chain < PLAN_KEYS ? 0 : chain;
-    if (q->field) {
-        plan_dive_key(ctx, q->field, chain % PLAN_KEYS, q->rank);
+    if (q->field && chain < PLAN_KEYS) {
+        plan_dive_key(ctx, q->field, chain, q->rank);
+    } else if (q->field) {
+        q->large = plan_large_new(ctx, q->field, mixed[chain - PLAN_KEYS].share,
+                                  mixed[chain - PLAN_KEYS].key, q->rank);
     } else {
         plan_key *keys = plan_keys(ctx, q->problem);
         for (uint32_t i = 0; i < q->n; i++) {
@@ -43,8 +58,8 @@ static void first_ranks(mr_ctx *ctx, plan_squeezer *q, uint32_t chain)
         }
         const uint32_t *order = plan_sort(ctx, keys, q->n);
         for (uint32_t i = 0; i < q->n; i++) q->rank[order[i]] = i;
+        plan_disturb(ctx, q->rank, q->n, chain < PLAN_KEYS ? 0 : chain);
     }
-    plan_disturb(ctx, q->rank, q->n, seed);
 }
 
 plan_squeezer *plan_squeezer_new(mr_ctx *ctx, const plan_problem *problem,
@@ -54,7 +69,7 @@ plan_squeezer *plan_squeezer_new(mr_ctx *ctx, const plan_problem *problem,
     q->problem = problem;
     q->field = field;
     q->diver = field ? plan_diver_new(ctx, field) : NULL;
-    q->n = problem->buffers.n;
+    q->n = field ? field->n : problem->buffers.n;
     q->load = field ? field->load : problem->load;
     q->best = UINT64_MAX;
     q->random = chain;
@@ -81,6 +96,13 @@ static uint64_t lay_by_first_fit(plan_squeezer *q)
     return layout.height;
 }
 
+static uint64_t lay(plan_squeezer *q)
+{
+    if (!q->field) return lay_by_first_fit(q);
+    if (q->large) return plan_large_lay(q->large, q->rank, q->base);
+    return plan_dive(q->diver, q->rank, UINT64_MAX - 1, q->base);
+}
+
 static uint64_t end_of(const plan_squeezer *q, uint32_t i)
 {
     return q->base[i] + (q->field ? q->field->boxes[i].size : q->problem->buffers.at[i].bytes);
@@ -94,13 +116,6 @@ static void keep(plan_squeezer *q, uint64_t height)
     q->stale = 0;
     memcpy(q->best_base, q->base, q->n * sizeof *q->base);
     memcpy(q->best_rank, q->rank, q->n * sizeof *q->rank);
-}
-
-static int by_turn(const void *left, const void *right)
-{
-    const turn *a = left, *b = right;
-    if (a->when != b->when) return a->when < b->when ? -1 : 1;
-    return (a->item > b->item) - (a->item < b->item);
 }
 
 /* Whose end is above the mark moves forward by up to a tenth of all. */
@@ -119,9 +134,7 @@ static void grease(plan_squeezer *q)
 
 void plan_squeeze(plan_squeezer *q)
 {
-    const uint64_t height =
-        q->field ? plan_dive(q->diver, q->rank, UINT64_MAX - 1, q->base) : lay_by_first_fit(q);
-    keep(q, height);
+    keep(q, lay(q));
     if (q->stale > PATIENCE) {
         q->stale = 0;
         memcpy(q->rank, q->best_rank, q->n * sizeof *q->rank);
