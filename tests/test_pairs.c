@@ -154,6 +154,48 @@ TEST(what_works_in_place_is_changed_once)
     gives_a_result("models/llama-7b-b1-s2048-bf16.csv.gz", "release+fuse");
 }
 
+/* A tensor that nothing refers to any more is kept until it is evicted, and serves to compute
+ * others again until then; one that is written over takes its place. */
+TEST(what_is_not_evicted_is_kept)
+{
+    gives_a_result("models/vgg16-b64-i224.csv.gz", "dtr:ratio=0.8,dealloc=ignore");
+    gives_a_result("models/vit-b16-b64-i224.csv.gz", "dtr:dealloc=ignore");
+    gives_a_result(RESNET, "dtr:ratio=0.8,memory=window,dealloc=ignore");
+    gives_a_result("models/twins/vgg16-inplace.csv.gz", "dtr:ratio=0.7,dealloc=banish");
+    gives_a_result("models/twins/bert-base-inplace.csv.gz", "dtr:ratio=0.7,dealloc=banish");
+    gives_a_result("models/twins/unet-inplace.csv.gz", "dtr:ratio=0.8,memory=hole,dealloc=banish");
+}
+
+/* What the program drops in the backward pass is held while an op is to run again from it. */
+TEST(drops_of_the_backward_pass_are_put_off)
+{
+    gives_a_result("models/twins/vit-b16-inplace.csv.gz",
+                   "dtr:ratio=0.7,memory=hole+mincut:budget=0.6");
+    gives_a_result("models/twins/resnet50-b16.csv.gz", "dtr:memory=window+mincut:budget=0.3");
+}
+
+/* A sum in place, in the forward pass and once more where that is recomputed, begins no stage
+ * before the last one. */
+TEST(no_stage_begins_before_what_it_reads_is_whole)
+{
+    gives_a_result("models/twins/llama-7b-checkpoint.csv.gz",
+                   "inplace:add=True,elementwise=True+revolve");
+}
+
+/* The last gradient inside ends a reentrant region, but reads what the second run saved. */
+TEST(reentrant_regions_end_with_a_gradient)
+{
+    gives_a_result(RESNET, "checkpoint:by=sqrt,reentrant=True");
+    gives_a_result("models/lstm-650-b20-s35.csv.gz", "checkpoint:by=sqrt,reentrant=True");
+}
+
+/* A result that is kept, and read outside of its region too, is dropped by the program alone. */
+TEST(what_a_region_keeps_outlives_it)
+{
+    gives_a_result("models/twins/vit-b16-checkpoint-attention.csv.gz",
+                   "checkpoint:keep=[mm,addmm,bmm]");
+}
+
 TEST(orders_that_cannot_work_are_refused)
 {
     refuses("models/vgg16-b64-i224.csv.gz", "fuse+nograd", "(nograd+fuse)");

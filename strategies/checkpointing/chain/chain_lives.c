@@ -38,6 +38,7 @@ static void touch(const mr_trace *trace, chain_lives *l, mr_ids ids, uint32_t e,
     for (uint32_t i = 0; i < ids.n; i++) {
         chain_life *life = &l->at[trace->tensors.at[ids.at[i]].storage];
         if (e < l->turn) later(&life->read, e);
+        if (change && e < l->turn) later(&life->settled, e);
         if (change) later(&life->changed, e);
         else if (life->first_read == MR_NONE) life->first_read = e;
         later(&life->death, e);
@@ -51,7 +52,7 @@ static void run(const mr_trace *trace, chain_lives *l, uint32_t e, const mr_op *
         const uint32_t s = trace->tensors.at[op->out.at[i]].storage;
         chain_life *life = &l->at[s];
         if (life->birth == MR_NONE && !trace->storages.at[s].before)
-            life->birth = life->changed = e;
+            life->birth = life->changed = life->settled = e;
         later(&life->death, e);
         if (e < l->turn || life->birth >= l->turn) later(&life->bare, e);
     }
@@ -83,7 +84,13 @@ mr_status chain_lives_of(mr_ctx *ctx, const mr_trace *trace, chain_lives *l)
     MR_TRY(find_passes(ctx, trace, l));
     l->at = MR_NEW_N(ctx, chain_life, trace->storages.n);
     for (uint32_t s = 0; s < trace->storages.n; s++)
-        l->at[s] = (chain_life){MR_NONE, MR_NONE, MR_NONE, MR_NONE, 0, MR_NONE, MR_NONE};
+        l->at[s] = (chain_life){.birth = MR_NONE,
+                                .read = MR_NONE,
+                                .changed = MR_NONE,
+                                .settled = MR_NONE,
+                                .first_read = MR_NONE,
+                                .death = MR_NONE,
+                                .bare = MR_NONE};
     for (uint32_t e = 0; e < trace->events.n; e++) {
         const mr_event event = trace->events.at[e];
         if (event.kind == MR_RUN) run(trace, l, e, &trace->ops.at[event.id]);

@@ -8,6 +8,7 @@ typedef struct chain_life {
     uint32_t birth; /* event that makes it; MR_NONE: there before the step, or never there */
     uint32_t read;  /* last event of the forward pass at which an op reads or changes it */
     uint32_t changed; /* last event at which an op changes it, birth included */
+    uint32_t settled; /* the same within the forward pass */
     uint32_t first_read; /* first event at which an op only reads it */
     uint32_t drop;  /* last drop; 0 for none */
     uint32_t death; /* last event at which it is there; MR_NONE: nothing ever used it */

@@ -78,9 +78,9 @@ static crossing *find_crossings(const finder *f)
         at[life->read - begin].n--;
         at[life->read - begin].sum -= s;
         /* Where it is still to be changed nothing can begin anew from it. */
-        if (life->changed == life->birth || life->changed > life->read) continue;
+        if (life->settled == life->birth) continue;
         at[life->birth - begin].n++;
-        at[life->changed - begin].n--;
+        at[life->settled - begin].n--;
     }
     for (uint32_t i = 1; i < n; i++) {
         at[i].n += at[i - 1].n;

@@ -145,7 +145,8 @@ static void begin_pass(writer *w, bool dry)
 /* Is the program's drop put off, because the result is read again after it? */
 static bool held(const writer *w, uint32_t s, uint32_t event)
 {
-    return event >= w->step->lives.begin && event < w->step->lives.turn && w->last_read[s];
+    return event >= w->step->lives.begin && event < w->step->lives.end
+           && w->last_read[s] > event;
 }
 
 static void write_forward(writer *w)
@@ -165,7 +166,7 @@ static uint32_t *drops_by_event(writer *w, uint32_t *next)
     const mr_trace *t = w->step->trace;
     uint32_t *first = MR_NEW_N(w->r.ctx, uint32_t, t->events.n);
     memset(first, 0xff, t->events.n * sizeof *first);
-    for (uint32_t e = w->step->lives.begin; e < w->step->lives.turn; e++) {
+    for (uint32_t e = w->step->lives.begin; e < w->step->lives.end; e++) {
         const mr_event event = t->events.at[e];
         if (event.kind != MR_DROP || !held(w, storage_of(w, event.id), e)) continue;
         const uint32_t until = w->last_read[storage_of(w, event.id)];
@@ -184,7 +185,7 @@ static void write_backward(writer *w)
         const mr_event event = t->events.at[e];
         const bool run = event.kind == MR_RUN && e < w->step->lives.end;
         if (run) provide(w, &t->ops.at[event.id], e);
-        if (w->dry) continue;
+        if (w->dry || (event.kind == MR_DROP && held(w, storage_of(w, event.id), e))) continue;
         mr_rewrite_keep(&w->r, run ? &w->where : NULL, e);
         for (uint32_t d = first[e]; d != MR_NONE; d = next[d]) mr_rewrite_drop(&w->r, NULL, d);
     }

@@ -56,13 +56,13 @@ static uint32_t result(const mr_op *op, uint32_t i)
     return i < op->out.n ? op->out.at[i] : op->mutates.at[i - op->out.n];
 }
 
-/* A variable inside the region ends, in its second run.  Reentrant: not yet if it is a result.
- */
+/* A variable inside the region ends, in its second run.  Not yet if it is a result: reentrant,
+ * or one that is kept, which is the first run's and ends as that says. */
 static void drop_again(writer *w, uint32_t tensor, uint32_t region)
 {
     const uint32_t s = storage_of(w, tensor);
     if (w->l->born_in[s] != region) return;
-    if (w->how->reentrant && w->l->outlives[s]) return;
+    if ((w->how->reentrant || w->l->kept[s]) && w->l->outlives[s]) return;
     if (w->l->held_until[tensor] != MR_NONE) return;
     mr_rewrite_drop(&w->r, &w->again, tensor);
 }

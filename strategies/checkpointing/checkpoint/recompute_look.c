@@ -295,6 +295,22 @@ static void hold_saved(looker *k)
     }
 }
 
+/* The last gradient of a reentrant region ends that, so it cannot end what its own op has saved
+ * in the second run: results hold that until then. */
+static void hold_last(looker *k)
+{
+    for (uint32_t i = 0; i < k->l->regions.n; i++) {
+        const looked_region *look = &k->l->look[i];
+        const mr_op *last = &k->in->ops.at[k->in->events.at[look->last].id];
+        if (last->of != look->holder) continue;
+        const mr_op *op = &k->in->ops.at[look->holder];
+        for (uint32_t j = 0; j < op->saved.n; j++) {
+            const uint32_t t = op->saved.at[j].tensor;
+            if (k->l->born_in[storage_of(k, t)] == i) k->l->held_until[t] = look->last;
+        }
+    }
+}
+
 /* Gradients are held until the region ends: drops before that are put off.  Those that live on
  * (a residual connection hands them down) need no help. */
 static void hold_gradients(looker *k)
@@ -421,6 +437,7 @@ mr_status recompute_look(mr_rewrite *r, const regions *list, const recompute_how
     for (uint32_t i = 0; i < left.n; i++) out->ends[out->look[i].last] = i;
     look_for_drops(&k);
     hold_saved(&k);
+    if (how->reentrant) hold_last(&k);
     if (how->reentrant) look_for_sums(&k);
     if (how->reentrant) hold_gradients(&k);
     return MR_OK;

@@ -109,10 +109,21 @@ static void push(dtr_run *run, uint32_t op, uint32_t tensor, bool again)
     MR_PUSH(run->ctx, &run->frames, frame);
 }
 
+/* What was computed in place from what can never be computed again cannot either. */
+static void pin_taker(dtr_run *run, const dtr_op *op, uint32_t old)
+{
+    const dtr_program *p = run->program;
+    for (uint32_t i = 0; i < op->out.n && run->states[old].pinned; i++) {
+        const uint32_t new = p->tensors.at[op->out.at[i]].storage;
+        if (p->storages.at[new].of == p->storages.at[old].of) dtr_pin(run, new);
+    }
+}
+
 /* The memory of these has the new value now. */
 static void give_up_taken(dtr_run *run, const dtr_op *op)
 {
     for (uint32_t i = 0; i < op->takes.n; i++) {
+        pin_taker(run, op, op->takes.at[i]);
         run->states[op->takes.at[i]].released = true;
         dtr_let_go(run, op->takes.at[i]);
         if (run->space) dtr_space_take(run, op, op->takes.at[i]);
@@ -120,6 +131,12 @@ static void give_up_taken(dtr_run *run, const dtr_op *op)
             run->program->storages.at[op->takes.at[i]].bytes; /* which evict gives back */
         dtr_evict(run, op->takes.at[i], DTR_TAKEN);
     }
+}
+
+/* What banishing must not give back: another value is there now. */
+static void keep_taken(dtr_run *run, const dtr_op *op)
+{
+    for (uint32_t i = 0; i < op->takes.n; i++) run->states[op->takes.at[i]].released = false;
 }
 
 /* Computes the tensor on top of the stack; all it reads is there. */
@@ -131,6 +148,7 @@ static dtr_result pop(dtr_run *run)
     if (run->swap) dtr_swap_wait(run, op);
     compute(run, &frame);
     if (run->swap) dtr_swap_touch(run, op);
+    keep_taken(run, op);
     if (run->kin && frame.tensor != MR_NONE)
         dtr_banish_unlock(run, frame.tensor, (mr_ids){run->came.at, run->came.n});
     for (uint32_t i = 0; (!run->kin || frame.tensor == MR_NONE) && i < op->in.n; i++)

@@ -3,6 +3,8 @@
  *
  * A storage that is evicted while something refers to it loses its savers and drops: from then
  * on readers decide how long it and its copies live, and a copy that is there at the end stays.
+ * One that stays when nothing refers to it any more, since it may serve to compute others again,
+ * ends when it is evicted, or with the step.
  *
  * Copies to the host and back run on streams of their own.  Memory is given back when computing
  * has waited for the copy, and taken on the stream that computes, as offload does it.
@@ -19,6 +21,7 @@ typedef struct writer {
     const dtr_program *program;
     uint32_t *home; /* by storage of the program: storage of the new trace; MR_NONE */
     bool *evicted;  /* by storage of the old trace, at any time */
+    bool *stays;    /* by storage of the old trace: longer than the program refers to it */
     bool lazy;      /* what is evicted is held until then */
     uint32_t event; /* next one of the old trace */
     uint32_t op;    /* of the old trace: the last one that ran */
@@ -35,6 +38,40 @@ static void find_evicted(writer *w, const dtr_report *report)
         const dtr_deed *deed = &report->deeds.at[i];
         if (deed->kind == DTR_EVICTED)
             w->evicted[w->program->storages.at[deed->id].of] = true;
+    }
+}
+
+/* What an op puts out is there. */
+static void appear(const dtr_program *p, const dtr_op *op, bool *present)
+{
+    for (uint32_t i = 0; i < op->out.n; i++)
+        present[p->tensors.at[op->out.at[i]].storage] = true;
+}
+
+static void follow_presence(const dtr_program *p, const dtr_deed *deed, bool *present)
+{
+    switch (deed->kind) {
+    case DTR_RAN:
+    case DTR_RERAN: appear(p, &p->ops.at[deed->id], present); return;
+    case DTR_FETCHED: present[deed->id] = true; return;
+    case DTR_EVICTED:
+    case DTR_RELEASED:
+    case DTR_TAKEN: present[deed->id] = false; return;
+    }
+}
+
+static void find_stays(writer *w, const dtr_report *report)
+{
+    const dtr_program *p = w->program;
+    bool *present = MR_NEW_N(w->r.ctx, bool, p->storages.n);
+    uint32_t d = 0;
+    for (uint32_t i = 0; i < p->steps.n; i++) {
+        for (; d < report->deeds.n && report->deeds.at[d].step == i; d++)
+            follow_presence(p, &report->deeds.at[d], present);
+        const dtr_step *step = &p->steps.at[i];
+        if (step->kind != DTR_RELEASE || !present[step->id]) continue;
+        const dtr_storage *s = &p->storages.at[step->id];
+        if (p->ops.at[s->op].of != MR_NONE) w->stays[s->of] = true;
     }
 }
 
@@ -207,15 +244,15 @@ static uint32_t shown(const writer *w, uint32_t storage)
     return MR_NONE;
 }
 
-/* Nobody holds the storage any longer.  One that is where it always was, and was never evicted,
- * ends as the program says. */
+/* Nobody holds the storage any longer.  One that is where it always was, and was never evicted
+ * nor kept for longer, ends as the program says. */
 static void let_go(writer *w, uint32_t storage)
 {
     const uint32_t of = w->program->storages.at[storage].of, t = shown(w, storage);
     const uint32_t home = w->home[storage];
     w->home[storage] = MR_NONE;
-    if (!w->lazy || t == MR_NONE || home == MR_NONE) return;
-    if (home == of && !w->evicted[of]) return;
+    if (t == MR_NONE || home == MR_NONE || !(w->lazy || w->stays[of])) return;
+    if (home == of && !w->evicted[of] && !w->stays[of]) return;
     w->where.storage[of] = home;
     mr_rewrite_drop(&w->r, &w->where, t);
 }
@@ -240,7 +277,10 @@ static void keep(writer *w, uint32_t e)
 {
     const mr_event event = w->r.in->events.at[e];
     if (event.kind == MR_RUN) return;
-    if (event.kind == MR_DROP && w->evicted[w->r.in->tensors.at[event.id].storage]) return;
+    if (event.kind == MR_DROP) {
+        const uint32_t s = w->r.in->tensors.at[event.id].storage;
+        if (w->evicted[s] || w->stays[s]) return;
+    }
     mr_rewrite_keep(&w->r, NULL, e);
 }
 
@@ -281,6 +321,7 @@ mr_status dtr_write(mr_ctx *ctx, const dtr_program *program, const dtr_report *r
     w->lazy = lazy;
     w->home = MR_NEW_N(ctx, uint32_t, program->storages.n);
     w->evicted = MR_NEW_N(ctx, bool, in->storages.n);
+    w->stays = MR_NEW_N(ctx, bool, in->storages.n);
     memset(w->home, 0xff, program->storages.n * sizeof *w->home);
     w->whole = mr_none_of(ctx, program->storages.n);
     w->host = mr_none_of(ctx, program->storages.n);
@@ -288,6 +329,7 @@ mr_status dtr_write(mr_ctx *ctx, const dtr_program *program, const dtr_report *r
     MR_TRY(mr_rewrite_begin(ctx, in, out, &w->r));
     mr_where_init(&w->r, &w->where);
     find_evicted(w, report);
+    find_stays(w, report);
     strip_savers(w);
     if (report->sendings.n) begin_host(w);
     uint32_t d = 0, *next;
