@@ -172,7 +172,6 @@ mr_status mr_args_parse(mr_ctx *ctx, const mr_command *command, int argc, char *
                      .tf32 = "conv",
                      .format = "table",
                      .on = "model",
-                     .gpu = MR_NONE,
                      .jobs = processors(),
                      .ends = "exclusive",
                      .top = 10,

@@ -45,7 +45,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     (void)answer;
     mr_device device = {0};
     mr_sink *sink;
-    const mr_manner manner = {.compute = MR_COMPUTE_TOUCH, .gpu = mr_gpu_of(args)};
+    const mr_manner manner = {.compute = MR_COMPUTE_TOUCH, .gpu = (uint32_t)args->gpu};
     if (args->device) MR_TRY(mr_device_find(ctx, args->device, &device));
     mr_signals_hold();
     const mr_status status = mr_cuda_calibrate(ctx, &manner, &device);

@@ -82,7 +82,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     MR_TRY(choose_specs(ctx, args, &scene.trace, &chosen));
     mr_comparison c = {.scene = &scene, .specs = chosen.n, .fit = args->fit};
     MR_TRY(mr_measure_options(ctx, args, &c));
-    if (c.on_device) MR_TRY(mr_probe(ctx, &scene.device, &c.manner));
+    MR_TRY(mr_measure_probe(ctx, &c));
     if (args->limit && !args->capacity) scene.capacity = args->limit;
     c.cells = MR_NEW_N(ctx, mr_cell, c.specs * scene.cuda_device_count);
     for (uint32_t i = 0; i < c.specs * scene.cuda_device_count; i++) {

@@ -196,8 +196,11 @@ static void report_failures(mr_ctx *ctx, const fidelity *f, int *answer)
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 {
     mr_suite suite;
+    const uint32_t *gpu;
     fidelity f = {.suite = &suite, .manner = mr_manner_of(args)};
     MR_TRY(mr_suite_read(ctx, args->words.at[0], &suite));
+    MR_TRY(mr_gpus_of(ctx, args, 1, &gpu));
+    f.manner.gpu = *gpu;
     if (args->output) MR_TRY(mr_output_check(ctx, args->words.at[0], args->output));
     MR_TRY(mr_probe(ctx, &suite.devices.at[0].device, &f.manner));
     MR_TRY(mr_suite_compute(ctx, &suite, NULL, (uint32_t)args->jobs));

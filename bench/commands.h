@@ -27,7 +27,8 @@ typedef struct mr_args {
     const char *compute;      /* none, touch, full: what ops do on a device; NULL: not given */
     bool verify;              /* the bytes that a device reads */
     uint64_t limit;           /* bytes of a device that are left; 0: all */
-    uint64_t gpu;             /* number of the machine's device; MR_NONE: not given */
+    uint64_t gpu;             /* calibrate: number of the machine's device */
+    const char *gpus;         /* "0" or "0,1,2": of the machine; NULL: not given */
     const char *format;       /* table, csv, json, md */
     const char *output;       /* file or folder; NULL: standard output */
     uint64_t jobs;            /* threads */
@@ -119,7 +120,8 @@ typedef struct mr_option {
               "on a GPU: hold every byte that is read against what was written"),              \
     MR_OPTION("limit", 0, MEMORY, limit, 1, UINT64_MAX, "SIZE",                                \
               "on a GPU: leave so much of its memory, as if it were a smaller one"),           \
-    MR_OPTION("gpu", 0, NUMBER, gpu, 0, 1023, "N", "which GPU of this machine (default 0)")
+    MR_OPTION("gpu", 0, TEXT, gpus, 0, 0, "N[,N...]",                                          \
+              "which GPU of this machine (default 0), or one for each device of the recording")
 
 #define MR_OPTION_JOBS                                                                         \
     MR_OPTION("jobs", 'j', NUMBER, jobs, 1, 1024, "N", "threads (default: one per processor)")
@@ -165,7 +167,6 @@ mr_status mr_devices(mr_ctx *ctx, const mr_device **out, uint32_t *n);
 /* By its name, or by a part of name or description that only one has, in any case and with any
  * marks: "A100-SXM4-80GB".  MR_EUSAGE with the nearest names. */
 mr_status mr_device_find(mr_ctx *ctx, const char *name, mr_device *out);
-uint32_t mr_gpu_of(const mr_args *args); /* of this machine: the one asked for, or the first */
 mr_tf32 mr_tf32_named(const char *word); /* conv, all, off */
 
 /* ---- what a command line asks to be replayed --------------------------------------------- */

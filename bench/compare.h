@@ -22,7 +22,8 @@ typedef struct mr_comparison {
     uint32_t specs;
     bool fit;       /* smallest capacities were looked for */
     bool on_device; /* the placements are carried out as well, */
-    mr_manner manner; /* in this manner */
+    mr_manner manner; /* in this manner, */
+    const uint32_t *gpus; /* each device of the scene on one of these */
 } mr_comparison;
 
 /* Computes the cells on `jobs` threads.  The result does not depend on their number. */
@@ -32,6 +33,7 @@ void mr_compare(mr_ctx *ctx, mr_comparison *comparison, uint32_t jobs);
 
 /* --on and what belongs to it. */
 mr_status mr_measure_options(mr_ctx *ctx, const mr_args *args, mr_comparison *out);
+mr_status mr_measure_probe(mr_ctx *ctx, const mr_comparison *comparison); /* are the GPUs there? */
 void mr_measure(mr_comparison *comparison);
 
 /* A table of its own. */

@@ -5,8 +5,11 @@
 #include "commands.h"
 #include "report.h"
 
-/* What --compute, --verify, --limit and --gpu say. */
+/* What --compute, --verify and --limit say. */
 mr_manner mr_manner_of(const mr_args *args);
+/* GPUs of this machine, one for each of so many devices of a recording.  MR_EUSAGE when --gpu
+ * names neither one for all nor one for each. */
+mr_status mr_gpus_of(mr_ctx *ctx, const mr_args *args, uint32_t devices, const uint32_t **out);
 /* Is there a device that would do it?  Before anything is computed for it. */
 mr_status mr_probe(mr_ctx *ctx, const mr_device *device, const mr_manner *manner);
 

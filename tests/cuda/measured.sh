@@ -58,6 +58,27 @@ FAKE_CUDA_VERSION=9000 says "too old"
 FAKE_CUDA_START=803 says "different versions"
 says "no CUDA device 3" --gpu 3
 says "less than the limit" --limit 900GiB
+# A recording of two devices, each on a GPU of its own, or both on one.
+sed -e 's/^alloc,3,6291456/&,device=1/' "$traces/streams.csv" >"$work/two.csv"
+gpus() { FAKE_CUDA_DEVICES=$1 on_fake compare "$work/two.csv" --on cuda $compute --gpu "$2" native 2>&1; }
+for gpus in "2 0,1" "2 1,0" "2 1" "1 0"; do
+    said=$(gpus $gpus) || complain "exit code $? for GPUs $gpus: $said"
+    on=$(echo "$said" | sed -n 's/^device \([01]\) .* measured on CUDA device \([01]\),.*/\1\2/p')
+    case "$gpus:"$(echo $on) in "2 0,1:00 11" | "2 1,0:01 10" | "2 1:01 11" | "1 0:00 10") ;;
+    *) complain "GPUs $gpus: measured on $on: $said" ;;
+    esac
+    [ "$(echo "$said" | grep -c '  +0.0%  ')" -ge 2 ] || complain "GPUs $gpus: peaks: $said"
+done
+case $(gpus 2 0,2) in *"there is no CUDA device 2, the driver sees 2"*) ;;
+*) complain "a GPU that is not there: $(gpus 2 0,2)" ;;
+esac
+case $(gpus 3 0,1,2) in *"names 3 GPUs for 2 devices"*) ;;
+*) complain "too many GPUs: $(gpus 3 0,1,2)" ;;
+esac
+case $(gpus 2 0,) in *"--gpu is '0,', expected the number of a GPU"*) ;;
+*) complain "a list that ends too early: $(gpus 2 0,)" ;;
+esac
+
 said=$("$memreuse" compare "$traces/mlp.csv" --verify native 2>&1)
 [ $? -eq 2 ] || complain "expected exit code 2 for --verify without a device: $said"
 
