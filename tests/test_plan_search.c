@@ -150,8 +150,12 @@ TEST(aligned_heights_are_least_but_for_the_last_padding)
 /* Every way must come to the same verdict. */
 TEST(all_ways_agree_what_is_possible)
 {
-    static const unsigned ways[] = {0, PLAN_LOWEST, PLAN_LOOK_AHEAD,
-                                    PLAN_LOWEST | PLAN_LOOK_AHEAD};
+    static const unsigned ways[] = {0,
+                                    PLAN_LOWEST,
+                                    PLAN_LOOK_AHEAD,
+                                    PLAN_LOWEST | PLAN_LOOK_AHEAD,
+                                    PLAN_SNUG,
+                                    PLAN_SNUG | PLAN_LOOK_AHEAD};
     uint32_t none = 0;
     for (uint64_t seed = 0; seed < 600; seed++) {
         mr_ctx ctx = {0};
@@ -161,7 +165,7 @@ TEST(all_ways_agree_what_is_possible)
         plan_verdict first = PLAN_OPEN;
         plan_field_make(&ctx, &problem, &field);
         for (uint32_t w = 0; w < MR_COUNT(ways) * 2; w++) {
-            plan_dive_key(&ctx, &field, w, rank);
+            plan_dive_key(&ctx, &field, w % PLAN_KEYS, rank);
             plan_seeker *seeker = plan_seeker_new(&ctx, &field, rank, field.load, ways[w / 2]);
             const plan_verdict verdict = plan_seek(seeker, UINT64_MAX);
             if (!w) first = verdict;
@@ -302,7 +306,8 @@ TEST(all_eleven_of_minimallocs_hard_problems_fit_into_a_mebibyte)
         mr_ctx_clear(&ctx);
         if (!there) SKIP("no recordings of lifetimes");
     }
-    CHECK(steps < 2500000); /* 1.7 million; another order of the boxes took 4.4 */
+    printf("%llu steps\n", (unsigned long long)steps);
+    CHECK(steps < 1500000);
 }
 
 TEST(what_is_reached_is_proven)

@@ -153,7 +153,8 @@ typedef enum plan_verdict { PLAN_OPEN, PLAN_FOUND, PLAN_NONE } plan_verdict;
 
 enum { /* ways to search */
     PLAN_LOWEST = 1,    /* branch in the lowest valleys, not where there are fewest choices */
-    PLAN_LOOK_AHEAD = 2 /* also at sections outside of valleys: fewer steps, but longer ones */
+    PLAN_LOOK_AHEAD = 2, /* also at sections outside of valleys: fewer steps, but longer ones */
+    PLAN_SNUG = 4       /* boxes that fill a valley from edge to edge go before others */
 };
 
 /* A search for a layout that is at most `capacity` units high.  It stops and goes

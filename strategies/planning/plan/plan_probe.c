@@ -16,9 +16,20 @@ static const struct {
     unsigned ways;
     bool disturbed;
 } kinds[] = {
-    {0, 0, false}, {0, PLAN_LOOK_AHEAD, false}, {1, 0, false}, {1, PLAN_LOOK_AHEAD, false},
-    {3, 0, false}, {2, PLAN_LOOK_AHEAD, false}, {1, 0, true},  {1, PLAN_LOOK_AHEAD, true},
-    {7, 0, true},  {0, PLAN_LOOK_AHEAD, true},  {2, 0, true},  {1, PLAN_LOWEST, true},
+    {0, 0, false},
+    {0, PLAN_LOOK_AHEAD, false},
+    {1, 0, false},
+    {1, PLAN_LOOK_AHEAD, false},
+    {3, 0, false},
+    {2, PLAN_LOOK_AHEAD, false},
+    {1, PLAN_SNUG, true},
+    {1, PLAN_SNUG | PLAN_LOOK_AHEAD, true},
+    {1, 0, true},
+    {1, PLAN_LOOK_AHEAD, true},
+    {0, PLAN_LOOK_AHEAD, true},
+    {7, 0, true},
+    {1, PLAN_SNUG, true},
+    {1, PLAN_LOWEST, true},
 };
 
 enum { KINDS = sizeof kinds / sizeof *kinds };

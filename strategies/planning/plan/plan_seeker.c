@@ -148,16 +148,29 @@ void plan_seeker_lose_all(plan_seeker *k)
     }
 }
 
+/* Boxes that leave no corner of the valley go first. */
+static uint64_t turn_of(const plan_seeker *k, uint32_t box, uint32_t valley)
+{
+    const plan_box *b = &k->field->boxes[box];
+    uint64_t edges = 0;
+    if (!(k->ways & PLAN_SNUG)) return k->rank[box];
+    edges += b->from != valley;
+    edges += b->to != k->run_end[valley];
+    return edges * k->field->n + k->rank[box];
+}
+
 void plan_seeker_choices(plan_seeker *k, uint32_t section, uint32_t at)
 {
     const uint32_t end = k->field->first[section + 1];
+    uint32_t valley = section;
+    while (valley > k->now.lo && k->run_end[valley - 1] == k->run_end[section]) valley--;
     k->choices.n = at;
     for (uint32_t i = plan_seeker_first(k); i < end; i = k->right[i]) {
         const plan_box *b = &k->field->boxes[i];
         if (b->to <= section || !can_stand(k, b) || !is_choice(k, i)) continue;
         MR_PUSH(k->ctx, &k->choices, i);
         uint32_t j = k->choices.n - 1;
-        for (; j > at && k->rank[k->choices.at[j - 1]] > k->rank[i]; j--)
+        for (; j > at && turn_of(k, k->choices.at[j - 1], valley) > turn_of(k, i, valley); j--)
             k->choices.at[j] = k->choices.at[j - 1];
         k->choices.at[j] = i;
     }
