@@ -98,6 +98,7 @@ def arguments(words=None):
                    help="loss, attention or mlp in pieces, each recomputed in backward")
     p.add_argument("--optimizer-in-backward", action="store_true",
                    help="each parameter is updated, and its gradient let go, as soon as it is known")
+    p.add_argument("--clip", action="store_true", help="clip_grad_norm_ before the update")
     p.add_argument("--untied", action="store_true", help="input and output embeddings of their own")
     p.add_argument("--save-on-cpu", action="store_true")
     p.add_argument("--no-grad", action="store_true", help="inference")
@@ -172,6 +173,8 @@ class Run:
         if self.args.optimizer_in_backward:
             return
         optimizer = self.optimizers[0]
+        if self.args.clip:
+            self.clip(optimizer)
         with torch.device("cpu"):   # step counters are made on the host where nothing else is said
             if self.scaler:
                 self.scaler.step(optimizer)
@@ -186,6 +189,12 @@ class Run:
         if self.args.accumulate > 1:
             loss = loss / self.args.accumulate
         (self.scaler.scale(loss) if self.scaler else loss).backward()
+
+    def clip(self, optimizer):
+        """As a trainer does, on a GPU: foreach, with gradients that are unscaled."""
+        if self.scaler:
+            self.scaler.unscale_(optimizer)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0, foreach=True)
 
     def precision(self):
         if not self.args.precision.startswith("amp-"):

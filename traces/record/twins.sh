@@ -29,6 +29,8 @@ twin inplace $plain bert-base-inplace $bert --inplace all
 twin chunk $plain bert-base-chunk-mlp-4 $bert --chunk mlp:4
 twin amp+chunk $plain bert-base-amp-bfloat16-chunk-mlp-4 $bert --precision amp-bfloat16 --chunk mlp:4
 twin release $plain bert-base-release $bert --optimizer-in-backward
+twin clip $plain bert-base-clip $bert --clip
+twin amp+clip $plain bert-base-amp-float16-clip $bert --precision amp-float16 --clip
 twin optimizer $plain bert-base-adamw-loop $bert --optimizer adamw-loop
 twin optimizer $plain bert-base-adamw-fused $bert --optimizer adamw-fused
 twin optimizer $plain bert-base-sgd $bert --optimizer sgd

@@ -3,7 +3,8 @@
 
 static uint32_t number(autocast *a, uint32_t like, const char *dtype, bool lasting)
 {
-    const uint32_t s = mr_rewrite_new_storage(&a->r, a->r.in->tensors.at[like].storage, 4);
+    const uint32_t s = mr_rewrite_new_storage(&a->r, a->r.in->tensors.at[like].storage,
+                                              mr_dtype_bytes(dtype));
     const uint32_t t = mr_rewrite_new_tensor(&a->r, like, s);
     mr_storage *storage = &a->r.out->storages.at[s];
     mr_tensor *tensor = &a->r.out->tensors.at[t];
@@ -69,6 +70,23 @@ void autocast_scaler_after(autocast_scaler *s, autocast *a, uint32_t o, bool las
     if (o == s->last_update && s->unscaled) update_scale(s, a);
 }
 
+/* With 64 bits, as far as it goes. */
+static uint32_t invert(const autocast_scaler *s, autocast *a, const mr_op *as)
+{
+    const uint32_t wide = number(a, 0, "float64", false);
+    const uint32_t quotient = number(a, 0, "float64", false);
+    const uint32_t inverse = number(a, 0, "float32", false);
+    mr_op op = *as;
+    op.name = "aten::reciprocal";
+    op.read = op.written = 8;
+    op.in = mr_ids_of(a->r.ctx, 1, &wide);
+    op.out = mr_ids_of(a->r.ctx, 1, &quotient);
+    mr_rewrite_move(&a->r, s->scale, wide, as);
+    mr_rewrite_new_op(&a->r, &op);
+    mr_rewrite_move(&a->r, quotient, inverse, as);
+    return inverse;
+}
+
 void autocast_scaler_unscale(autocast_scaler *s, autocast *a, uint32_t event)
 {
     if (s->unscaled) return;
@@ -87,21 +105,21 @@ void autocast_scaler_unscale(autocast_scaler *s, autocast *a, uint32_t event)
             MR_PUSH(a->r.ctx, &in, autocast_place(a, t));
         }
     }
-    const uint32_t inverse = number(a, 0, "float32", false);
+    const mr_op as = {.name = "aten::_to_copy", .module = "", .phase = MR_UPDATE,
+                      .again = MR_NONE, .of = MR_NONE};
+    const uint32_t inverse = invert(s, a, &as), zero = number(a, 0, "float32", false);
+    const uint32_t factor = number(a, 0, "float32", false);
     s->found = number(a, 0, "float32", false);
-    mr_op op = {.name = "aten::reciprocal", .module = "", .phase = MR_UPDATE, .again = MR_NONE,
-                .of = MR_NONE, .read = 4, .written = 4};
-    op.in = mr_ids_of(a->r.ctx, 1, &s->scale);
-    op.out = mr_ids_of(a->r.ctx, 1, &inverse);
-    mr_rewrite_new_op(&a->r, &op);
+    mr_op op = as;
     op.name = "aten::full";
-    op.in = (mr_ids){0};
-    op.read = 0;
-    op.out = mr_ids_of(a->r.ctx, 1, &s->found);
+    op.written = 4;
+    op.out = mr_ids_of(a->r.ctx, 1, &zero);
     mr_rewrite_new_op(&a->r, &op);
+    mr_rewrite_move(&a->r, zero, s->found, &as); /* one for each device, of which there is one */
+    mr_rewrite_move(&a->r, inverse, factor, &as);
     const uint32_t changed = in.n + 1;
     MR_PUSH(a->r.ctx, &in, s->found);
-    MR_PUSH(a->r.ctx, &in, inverse);
+    MR_PUSH(a->r.ctx, &in, factor);
     op.name = "aten::_amp_foreach_non_finite_check_and_unscale_";
     op.out = (mr_ids){0};
     op.in = (mr_ids){in.at, in.n};
@@ -110,4 +128,7 @@ void autocast_scaler_unscale(autocast_scaler *s, autocast *a, uint32_t event)
     op.written = bytes + 4;
     op.moves = true;
     mr_rewrite_new_op(&a->r, &op);
+    mr_rewrite_drop(&a->r, NULL, factor);
+    mr_rewrite_drop(&a->r, NULL, zero);
+    mr_rewrite_drop(&a->r, NULL, inverse);
 }
