@@ -135,32 +135,7 @@ API cudaError_t cudaRuntimeGetVersion(int *v)
 API cudaError_t cudaDeviceGetAttribute(int *v, cudaDeviceAttrT a, int d)
 {
     (void)d;
-    switch ((int)a) {
-    case 75: *v = 9; break;   /* compute capability, major */
-    case 76: *v = 0; break;   /* compute capability, minor */
-    case 16: *v = 132; break; /* multiprocessors           */
-    case 10: *v = 32; break;  /* warp size                 */
-    case 115: *v = 1; break;  /* memory pools supported    */
-    case 119: *v = 0; break;  /* pool handle types         */
-    case 1:
-    case 2:
-    case 3: *v = 1024; break; /* threads of a block, its width and height */
-    case 4: *v = 64; break;   /* and depth                                */
-    case 5: *v = 2147483647; break;
-    case 6:
-    case 7: *v = 65535; break;     /* grid                                     */
-    case 8: *v = 49152; break;     /* shared memory of a block                 */
-    case 12: *v = 65536; break;    /* registers of a block                     */
-    case 38: *v = 52428800; break; /* second-level cache                    */
-    case 39: *v = 2048; break;     /* threads of a multiprocessor              */
-    case 41: *v = 1; break;        /* unified addresses                        */
-    case 81: *v = 233472; break;   /* shared memory of a multiprocessor       */
-    case 82: *v = 65536; break;    /* its registers                            */
-    case 95: *v = 1; break;        /* cooperative launch                       */
-    case 97: *v = 232448; break;   /* shared memory of a block that asks      */
-    case 106: *v = 32; break;      /* blocks of a multiprocessor               */
-    default: *v = 0; break;
-    }
+    *v = fc_attribute((int)a);
     return cudaSuccess;
 }
 API cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
@@ -189,18 +164,18 @@ API cudaError_t cudaDeviceGetPCIBusId(char *s, int len, int d)
 /* Fields of release 13 that libtorch_cuda sizes its launches and its temporaries by. */
 static const struct {
     size_t offset;
-    int value;
+    int attribute;
 } launch_props[] = {
-    {324, 1024},       {328, 1024},  {332, 64},    /* maxThreadsDim               */
-    {336, 2147483647}, {340, 65535}, {344, 65535}, /* maxGridSize                 */
-    {588, 1},                                      /* unifiedAddressing           */
-    {596, 52428800},                               /* l2CacheSize                 */
-    {604, 2048},                                   /* maxThreadsPerMultiProcessor */
-    {624, 233472},                                 /* sharedMemPerMultiprocessor  */
-    {632, 65536},                                  /* regsPerMultiprocessor       */
-    {668, 1},                                      /* cooperativeLaunch           */
-    {672, 232448},                                 /* sharedMemPerBlockOptin      */
-    {688, 32},                                     /* maxBlocksPerMultiProcessor  */
+    {324, 2},   {328, 3}, {332, 4}, /* maxThreadsDim               */
+    {336, 5},   {340, 6}, {344, 7}, /* maxGridSize                 */
+    {588, 41},                      /* unifiedAddressing           */
+    {596, 38},                      /* l2CacheSize                 */
+    {604, 39},                      /* maxThreadsPerMultiProcessor */
+    {624, 81},                      /* sharedMemPerMultiprocessor  */
+    {632, 82},                      /* regsPerMultiprocessor       */
+    {668, 95},                      /* cooperativeLaunch           */
+    {672, 97},                      /* sharedMemPerBlockOptin      */
+    {688, 106},                     /* maxBlocksPerMultiProcessor  */
 };
 /* The beginning of cudaDeviceProp is the same in 12 and 13 up to maxGridSize; of 12 only
  * fields in that common part and the two version numbers are filled. */
@@ -210,17 +185,20 @@ static void fill_props(char *p, int d, int v13)
     memset(p, 0, v13 ? 1008 : 400);
     snprintf(p, 256, "fake device %d", d);
     memcpy(p + 288, &total, 8); /* totalGlobalMem            */
-    uint64_t smem = 49152;
+    const uint64_t smem = (uint64_t)fc_attribute(8);
     memcpy(p + 296, &smem, 8); /* sharedMemPerBlock         */
-    int regs = 65536, warp = 32, threads = 1024, major = 9, minor = 0, sm = 132;
+    const int regs = fc_attribute(12), warp = fc_attribute(10), threads = fc_attribute(1);
+    const int major = fc_attribute(75), minor = fc_attribute(76), sm = fc_attribute(16);
     memcpy(p + 304, &regs, 4);
     memcpy(p + 308, &warp, 4);
     memcpy(p + 320, &threads, 4);
     memcpy(p + 360, &major, 4);
     memcpy(p + 364, &minor, 4);
     memcpy(p + (v13 ? 384 : 388), &sm, 4); /* multiProcessorCount       */
-    for (size_t i = 0; v13 && i < sizeof launch_props / sizeof *launch_props; i++)
-        memcpy(p + launch_props[i].offset, &launch_props[i].value, 4);
+    for (size_t i = 0; v13 && i < sizeof launch_props / sizeof *launch_props; i++) {
+        const int value = fc_attribute(launch_props[i].attribute);
+        memcpy(p + launch_props[i].offset, &value, 4);
+    }
 }
 #ifdef FAKE_USE_HEADERS
 _Static_assert(offsetof(struct cudaDeviceProp, totalGlobalMem) == 288, "");

@@ -2,8 +2,7 @@
 
     python3 on_device.py OPTION...      # as record.py, with `next` between recordings
 
-cuDNN is switched off, because the fake device of tests/oracle/torch, where this is run without a GPU,
-has none; so convolutions are not those of the shipped recordings.
+The fake device of tests/oracle/torch will do.
 """
 import os
 import sys
@@ -14,7 +13,6 @@ import torch  # noqa: E402
 
 import record  # noqa: E402
 
-torch.backends.cudnn.enabled = False
 torch.backends.cuda.enable_cudnn_sdp(False)
 for i, word in enumerate(sys.argv):
     if word == "next" and i + 1 < len(sys.argv):

@@ -4,8 +4,7 @@
 
 Each program of traces/record/record.py runs its first step and then three more on the fake device,
 without the recorder.  TABLE gets a row for each: the name of the recording, bytes asked for,
-handed out and held from the device, each at its peak.  peaks.sh runs it for those that have no
-convolutions, whose kernels the fake device does not have.
+handed out and held from the device, each at its peak.
 """
 import csv
 import gc
@@ -54,7 +53,6 @@ def main(path, words):
         torch.set_default_dtype(torch.float32)
 
 
-torch.backends.cudnn.enabled = False
 torch.backends.cuda.enable_cudnn_sdp(False)
 main(sys.argv[1], [word for word in sys.argv[2:] if word != "--on-device"])
 os._exit(0)     # the fake device has no threads to be joined

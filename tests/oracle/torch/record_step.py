@@ -160,7 +160,6 @@ def arguments():
 
 def main():
     args = arguments()
-    torch.backends.cudnn.enabled = False    # there is no fake cuDNN: PyTorch's own kernels
     torch.backends.cuda.enable_cudnn_sdp(False)
     torch.manual_seed(1)
     torch.cuda.init()
