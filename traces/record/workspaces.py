@@ -5,8 +5,8 @@
 
 It runs the steps of record.py with real tensors and adds to TABLE, by op and arguments, what
 PyTorch's own allocator hands out during the op beyond what is there before or after it.  The fake
-device of tests/oracle/torch will do: kernels are not needed.  cuDNN is switched off because that
-one has none, so what goes by cuDNN on a GPU, convolutions, is left out.
+device of tests/oracle/torch will do: kernels are not needed, and cuDNN chooses its engines and their
+workspaces by what a device says of itself.
 
 A table is shortened by `*` for the arguments of an op that has taken the same with all of them.
 """
@@ -22,8 +22,6 @@ import torch  # noqa: E402
 
 import memreuse_record as mr  # noqa: E402
 import record  # noqa: E402
-
-BY_CUDNN = ("aten::convolution", "aten::convolution_backward")
 
 
 class Measure:
@@ -47,9 +45,11 @@ def measured(args):
 
 
 def origin():
-    major, minor = torch.cuda.get_device_capability()
-    return (f"measured with PyTorch {torch.__version__.split('+')[0]}'s own allocator on a device of "
-            f"compute capability {major}.{minor} without kernels (traces/record/workspaces.csv)")
+    device, cudnn = torch.cuda.get_device_properties(0), torch.backends.cudnn.version()
+    return (f"measured with PyTorch {torch.__version__.split('+')[0]}'s own allocator and cuDNN "
+            f"{cudnn // 10000}.{cudnn // 100 % 100}.{cudnn % 100} on a device without kernels, of compute "
+            f"capability {device.major}.{device.minor} with {device.multi_processor_count} "
+            "multiprocessors (traces/record/workspaces.csv)")
 
 
 @contextlib.contextmanager
@@ -93,12 +93,11 @@ def main(path, words):
         args = record.arguments(["--on-device"] + words[:end])
         words = words[end + 1:]
         print(os.path.basename(args.o), flush=True)
-        ops = [op for op in measured(args) if op.name not in BY_CUDNN]
+        ops = measured(args)
         with table_of(path) as known:
             add(known, ops)
 
 
-torch.backends.cudnn.enabled = False
 torch.backends.cuda.enable_cudnn_sdp(False)
 main(sys.argv[1], [word for word in sys.argv[2:] if word != "--on-device"])
 os._exit(0)     # the fake device has no threads to be joined
