@@ -104,7 +104,8 @@ static mr_status set_choice(reader *r, const mr_option *o, const char *text)
 static mr_status set(reader *r, const mr_option *o, const char *text)
 {
     void *field = (char *)r->out + o->offset;
-    if (o->type == MR_OPTION_TEXT && !*text)
+    const bool is_text = o->type == MR_OPTION_TEXT || o->type == MR_OPTION_TEXTS;
+    if (is_text && !*text)
         return mr_fail(r->ctx, MR_EUSAGE, "--%s is empty, expected %s", o->name, o->argument);
     switch (o->type) {
     case MR_OPTION_SWITCH: *(bool *)field = true; break;
@@ -173,7 +174,6 @@ mr_status mr_args_parse(mr_ctx *ctx, const mr_command *command, int argc, char *
                      .format = "table",
                      .on = "model",
                      .jobs = processors(),
-                     .ends = "exclusive",
                      .top = 10,
                      .align = 1,
                      .at = "peak"};

@@ -84,5 +84,5 @@ mr_status mr_budgets_read(mr_ctx *ctx, const char *path, mr_budgets *out)
     const mr_status status = take_rows(ctx, csv, out);
     mr_csv_close(csv);
     mr_source_close(source);
-    return status;
+    return mr_source_blame(ctx, path, status);
 }

@@ -251,7 +251,7 @@ mr_status mr_results_read(mr_ctx *ctx, const char *path, const char *device, mr_
     const mr_status status = read_rows(&r);
     mr_csv_close(r.csv);
     mr_source_close(source);
-    MR_TRY(status);
+    MR_TRY(mr_source_blame(ctx, path, status));
     out->at = MR_NEW_N(ctx, mr_result, (size_t)out->setups.n * out->specs.n);
     for (uint32_t i = 0; i < r.cells.n; i++)
         out->at[(size_t)r.setup_of.at[i] * out->specs.n + r.spec_of.at[i]] = r.cells.at[i];

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "commands.h"
 #include "format.h"
@@ -55,8 +56,8 @@ static mr_status find_event(mr_ctx *ctx, const mr_trace *trace, const char *opti
                        "such as 1.5s",
                        option, text);
     if (n > trace->events.n)
-        return mr_fail(ctx, MR_EUSAGE, "--%s is %s, but '%s' has only %s", option, text, trace->name,
-                       mr_show_count(ctx, trace->events.n, "event", "events"));
+        return mr_fail(ctx, MR_EUSAGE, "--%s is %s, but '%s' has only %s", option, text,
+                       trace->name, mr_show_count(ctx, trace->events.n, "event", "events"));
     *out = (uint32_t)n;
     return MR_OK;
 }
@@ -134,7 +135,10 @@ static mr_status choose_device(mr_ctx *ctx, const mr_args *args, mr_scene *scene
 
 static mr_status read_recording(mr_ctx *ctx, const mr_args *args, mr_trace *out)
 {
-    const mr_read_options options = {strcmp(args->ends, "inclusive") == 0, args->reader};
+    const mr_read_options options = {.ends_inclusive =
+                                         args->ends && strcmp(args->ends, "inclusive") == 0,
+                                     .ends = args->ends != NULL,
+                                     .format = args->reader};
     mr_watch *watch = mr_watch_new(ctx, 1);
     mr_watch_attach(watch, ctx, 0, args->words.at[0]);
     const mr_status status = mr_recording_read(ctx, args->words.at[0], &options, out);
@@ -202,10 +206,34 @@ mr_status mr_scene_spec(mr_ctx *ctx, const char *text, mr_spec *out)
     return mr_spec_parse(ctx, mr_strategies, text, out);
 }
 
+/* A second recording where a spec is expected. */
+static mr_status check_word(mr_ctx *ctx, const char *text)
+{
+    struct stat about;
+    mr_spec spec;
+    if (mr_scene_spec(ctx, text, &spec) == MR_OK) return MR_OK;
+    if (stat(text, &about) < 0 || !S_ISREG(about.st_mode))
+        return MR_OK; /* said by who reads it */
+    return mr_fail(
+        ctx, MR_EUSAGE,
+        "'%s' is a file, expected a spec behind the first: one recording is read at a "
+        "time, a suite names several (memreuse sweep)",
+        text);
+}
+
+mr_status mr_scene_spec_asked(mr_ctx *ctx, const char *text, mr_spec *out)
+{
+    MR_TRY(check_word(ctx, text));
+    return mr_scene_spec(ctx, text, out);
+}
+
 mr_status mr_scene_specs(mr_ctx *ctx, const mr_args *args, uint32_t first, mr_words *out)
 {
     *out = (mr_words){0};
-    for (uint32_t i = first; i < args->words.n; i++) MR_PUSH(ctx, out, args->words.at[i]);
+    for (uint32_t i = first; i < args->words.n; i++) {
+        MR_TRY(check_word(ctx, args->words.at[i]));
+        MR_PUSH(ctx, out, args->words.at[i]);
+    }
     for (uint32_t i = 0; i < args->alloc_conf.n; i++) {
         const char *spec;
         MR_TRY(mr_conf_spec(ctx, args->alloc_conf.at[i], &spec));
@@ -252,6 +280,16 @@ bool mr_scene_releases(const mr_trace *trace, unsigned *oldest, unsigned *newest
     if (strncmp(rest, " to ", 4) == 0 && !parse_release(rest + 4, newest, &rest)) return false;
     if (strcmp(rest, " or newer") == 0 || *newest > last) *newest = last;
     return *oldest <= *newest;
+}
+
+const char *mr_scene_release_note(mr_ctx *ctx, const mr_trace *trace, const mr_spec *spec)
+{
+    unsigned oldest, newest;
+    if (strcmp(spec->place.strategy->name, "pytorch") != 0 || strstr(spec->text, "version="))
+        return NULL;
+    if (!mr_scene_releases(trace, &oldest, &newest) || newest == newest_modelled()) return NULL;
+    return mr_printf(ctx, "The recording is of PyTorch %s; pytorch without version= is 2.%u.",
+                     trace->about[MR_ABOUT_framework_version], newest_modelled());
 }
 
 const char *mr_scene_with_release(mr_ctx *ctx, const char *spec, unsigned minor)

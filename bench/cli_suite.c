@@ -400,5 +400,5 @@ mr_status mr_suite_read(mr_ctx *ctx, const char *path, mr_suite *out)
     if (status == MR_OK) status = mr_suite_settle(&r);
     mr_source_close(r.lines.source);
     *out = r.suite;
-    return status;
+    return mr_source_blame(ctx, path, status);
 }

@@ -192,7 +192,7 @@ static mr_status choose_spec(mr_ctx *ctx, const mr_args *args, const mr_scene *s
                              mr_spec *out)
 {
     if (args->words.n < 2) return find_release(ctx, args, scene, out);
-    MR_TRY(mr_scene_spec(ctx, args->words.at[1], out));
+    MR_TRY(mr_scene_spec_asked(ctx, args->words.at[1], out));
     if (!out->rewrites.n) return MR_OK;
     return mr_fail(ctx, MR_EUSAGE,
                    "'%s' changes the step, which cannot agree with what was recorded: check "

@@ -181,9 +181,11 @@ static mr_status explain(mr_ctx *ctx, const mr_args *args, const mr_scene *scene
     mr_answer *answer = MR_NEW(ctx, mr_answer);
     mr_moment moment;
     specs candidates = {0};
+    const char *release = mr_scene_release_note(ctx, &scene->trace, spec);
     MR_TRY(mr_scene_evaluate(ctx, &question, answer));
     mr_moment_find(ctx, scene, spec, answer, &moment);
     put_title(ctx, &moment, spec, device, sink);
+    if (release) mr_sink_print(sink, "%s\n\n", release);
     mr_report_moment(ctx, &moment, args, sink);
     put_remarks(&answer->trace, sink);
     choose_candidates(ctx, &scene->trace, spec, &candidates);
@@ -202,7 +204,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     mr_scene_repeat(args, &scene);
     const char *text =
         args->words.n > 1 ? args->words.at[1] : mr_scene_recorded_spec(ctx, &scene.trace);
-    MR_TRY(mr_scene_spec(ctx, text, &spec));
+    MR_TRY(mr_scene_spec_asked(ctx, text, &spec));
     MR_TRY(mr_report_open(ctx, "-", &sink));
     for (uint32_t i = 0; i < scene.cuda_device_count; i++) {
         if (i) mr_sink_print(sink, "\n");

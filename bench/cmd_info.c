@@ -65,11 +65,28 @@ static void put_cause(mr_ctx *ctx, const mr_state *state, mr_sink *sink)
     mr_sink_print(sink, "\n");
 }
 
+/* Ops that take memory inside, which is beside what lives between them. */
+static uint32_t count_workspaces(const mr_trace *trace, uint64_t *largest)
+{
+    uint32_t n = 0;
+    *largest = 0;
+    for (uint32_t o = 0; o < trace->ops.n; o++) {
+        n += trace->ops.at[o].workspace > 0;
+        if (trace->ops.at[o].workspace > *largest) *largest = trace->ops.at[o].workspace;
+    }
+    return n;
+}
+
 static void put_moment(mr_ctx *ctx, const mr_state *state, const mr_history *history,
                        mr_sink *sink)
 {
     const bool peak = strcmp(state->when.title, "at the peak") == 0;
-    mr_sink_print(sink, "  %-18s %s", peak ? "peak requested" : "live",
+    uint64_t largest;
+    const bool more = count_workspaces(&state->scene->trace, &largest) > 0;
+    mr_sink_print(sink, "  %-18s %s",
+                  !peak  ? "live"
+                  : more ? "peak of tensors"
+                         : "peak requested",
                   mr_show_bytes(ctx, state->ledger.live.bytes));
     if (!peak) mr_sink_print(sink, " %s,", state->when.title);
     put_place(ctx, state, sink);
@@ -108,19 +125,25 @@ static void put_work(mr_ctx *ctx, const mr_state *state, mr_sink *sink)
     mr_sink_print(sink, "  %-18s %s\n", head, mr_fold(ctx, text, 21));
 }
 
-/* What ops take inside is beside what lives between them; placements have both. */
-static void put_workspaces(mr_ctx *ctx, const mr_trace *trace, mr_sink *sink)
+/* Placements have both, so theirs is the larger peak. */
+static mr_status put_workspaces(mr_ctx *ctx, const mr_state *state, mr_sink *sink)
 {
-    uint64_t largest = 0;
-    uint32_t n = 0;
-    for (uint32_t o = 0; o < trace->ops.n; o++) {
-        n += trace->ops.at[o].workspace > 0;
-        if (trace->ops.at[o].workspace > largest) largest = trace->ops.at[o].workspace;
-    }
-    if (!n) return;
-    mr_sink_print(sink, "  %-18s up to %s, inside %s; compare counts them, this page does not\n",
-                  "workspaces", mr_show_bytes(ctx, largest),
-                  mr_show_count(ctx, n, "op", "ops"));
+    mr_trace trace = state->scene->trace;
+    mr_schedule schedule;
+    uint64_t largest;
+    uint32_t at;
+    const uint32_t n = count_workspaces(&trace, &largest);
+    if (!n) return MR_OK;
+    MR_TRY(mr_schedule_make(ctx, &trace, state->schedule.device, &schedule));
+    mr_schedule_workspaces(ctx, &trace, &schedule);
+    const char *text =
+        mr_printf(ctx,
+                  "%s at the peak, as compare counts: %s up to %s inside, which this page "
+                  "leaves out",
+                  mr_show_bytes(ctx, mr_schedule_peak(&schedule, &at)),
+                  mr_show_count(ctx, n, "op takes", "ops take"), mr_show_bytes(ctx, largest));
+    mr_sink_print(sink, "  %-18s %s\n", "with workspaces", mr_fold(ctx, text, 21));
+    return MR_OK;
 }
 
 /* ---- what the allocator did -------------------------------------------------------------- */
@@ -181,7 +204,7 @@ static mr_status put_page(mr_ctx *ctx, const mr_args *args, const mr_state *stat
     put_moment(ctx, state, history, sink);
     put_ends(ctx, &state->schedule, sink);
     put_work(ctx, state, sink);
-    put_workspaces(ctx, &state->scene->trace, sink);
+    MR_TRY(put_workspaces(ctx, state, sink));
     if (history) put_history(ctx, history, sink);
     const char *title = state->when.title;
     if (mr_knows_roles(trace))

@@ -10,7 +10,7 @@
 
 static const char *kind_of(const mr_strategy *s)
 {
-    return s->rewrite ? "rewrite" : s->clairvoyant ? "bound" : "placement";
+    return s->rewrite ? "rewrite" : s->clairvoyant ? "planner" : "placement";
 }
 
 static int widest_name(void)
@@ -26,8 +26,9 @@ static int widest_name(void)
 static void list_strategies(mr_sink *sink)
 {
     mr_sink_print(sink,
-                  "strategies: rewrites change what a step does, placements where its memory "
-                  "lies\n");
+                  "strategies: rewrites change what a step does, placements where its memory lies; "
+                  "a planner\nis a placement that knows the whole step before it begins, as no "
+                  "allocator does\n");
     for (size_t i = 0; mr_strategies[i]; i++) {
         const char *family = mr_strategy_families[i];
         const bool new = i == 0 || strcmp(family, mr_strategy_families[i - 1]) != 0;

@@ -137,9 +137,12 @@ static mr_status read_times(reader *r, plan_buffer *b)
     const bool exclusive = r->field[upper] != MR_NONE;
     MR_TRY(get_number(r, lower, 0, &b->lower));
     MR_TRY(get_number(r, exclusive ? upper : last, 0, &b->upper));
-    const bool inclusive = !exclusive || strcmp(r->args->ends, "inclusive") == 0;
-    if (inclusive && b->upper < UINT64_MAX) b->upper++;
-    return MR_OK;
+    const bool asked = r->args->ends && strcmp(r->args->ends, "inclusive") == 0;
+    if ((asked || !exclusive) && b->upper < UINT64_MAX) b->upper++;
+    if (b->upper > b->lower) return MR_OK;
+    return mr_csv_fail(r->csv, r->field[exclusive ? upper : last],
+                       "'%.60s' ends at %s and begins at %s, expected an end behind the beginning",
+                       b->name, cell(r, exclusive ? upper : last), cell(r, lower));
 }
 
 static mr_status read_row(reader *r)
@@ -151,6 +154,8 @@ static mr_status read_row(reader *r)
                            r->row->n, r->fields);
     MR_TRY(read_times(r, &b));
     MR_TRY(get_number(r, size, 0, &b.bytes));
+    if (!b.bytes)
+        return mr_csv_fail(r->csv, r->field[size], "size is 0, expected some bytes");
     MR_TRY(get_number(r, alignment, r->args->align, &b.align));
     MR_TRY(get_number(r, offset, PLAN_ANYWHERE, &at));
     b.fixed = r->args->fixed ? at : PLAN_ANYWHERE;
@@ -179,6 +184,8 @@ static mr_status read_rows(reader *r)
         if (!r->row->n) break;
         MR_TRY(header ? read_header(r) : read_row(r));
     }
+    if (!r->task->problem.buffers.n)
+        return mr_csv_fail(r->csv, 0, "the table has no rows, expected some after the header");
     MR_TRY(plan_prepare(r->ctx, &r->task->problem));
     find_given(r);
     return MR_OK;
@@ -212,7 +219,8 @@ static mr_status read_table(mr_ctx *ctx, const mr_args *args, mr_source *source,
     r.csv = mr_csv_open(ctx, source);
     const mr_status status = read_rows(&r);
     mr_csv_close(r.csv);
-    return status;
+    if (status == MR_OK || *ctx->failure.where) return status;
+    return mr_fail_at(ctx, status, mr_source_name(source), "%s", ctx->failure.text);
 }
 
 static mr_status read_recording(mr_ctx *ctx, const mr_args *args, mr_plan_task *out)
@@ -242,5 +250,6 @@ mr_status mr_plan_read(mr_ctx *ctx, const mr_args *args, mr_plan_task *out)
     const bool table = is_table(source);
     const mr_status status = table ? read_table(ctx, args, source, out) : MR_OK;
     mr_source_close(source);
-    return table ? status : read_recording(ctx, args, out);
+    if (!table) return read_recording(ctx, args, out);
+    return mr_source_blame(ctx, args->words.at[0], status);
 }

@@ -168,6 +168,7 @@ static mr_status plot_device(mr_ctx *ctx, const mr_args *args, const mr_scene *s
 {
     mr_figure figure = {.scene = scene, .cuda_device = scene->cuda_devices[i]};
     MR_TRY(make_figure(ctx, args, specs, &figure));
+    MR_TRY(mr_folder_make(ctx, args->output)); /* of a spec that is refused nothing is left */
     mr_signals_hold();
     const mr_status status = write_files(ctx, args, &figure);
     mr_signals_let();
@@ -202,7 +203,6 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     if (specs.n > PANELS_MOST)
         return mr_fail(ctx, MR_EUSAGE, "plot shows up to %d specs at once, found %" PRIu32,
                        PANELS_MOST, specs.n);
-    MR_TRY(mr_folder_make(ctx, args->output));
     for (uint32_t i = 0; i < scene.cuda_device_count; i++) {
         mr_ctx own = {.seed = ctx->seed};
         const mr_status status = plot_device(&own, args, &scene, &specs, i);

@@ -32,7 +32,7 @@ typedef struct mr_args {
     const char *format;       /* table, csv, json, md */
     const char *output;       /* file or folder; NULL: standard output */
     uint64_t jobs;            /* threads */
-    const char *ends;         /* exclusive, inclusive */
+    const char *ends;         /* exclusive, inclusive; NULL: not given, exclusive */
     const char *reader;       /* name of a format of recordings; NULL: told by content */
     uint64_t top;             /* length of lists */
     const char *axis;         /* events, time; NULL: what suits the recording */
@@ -98,7 +98,8 @@ typedef struct mr_option {
     MR_OPTION_CUDA_DEVICE,                                                                     \
     MR_OPTION("iterations", 'n', NUMBER, iterations, 1, 1000000, "N",                          \
               "repeat the recording N times without resetting the allocator (3 where ops "     \
-              "were recorded, else 1)"),                                                       \
+              "were recorded, else 1).  One may take more than three: in it all that the step " \
+              "found is there at once, of several the first begins as a program does"),        \
     MR_OPTION("as-recorded", 0, SWITCH, as_recorded, 0, 0, NULL,                               \
               "begin with the segments that the recorded allocator held, not with nothing"),   \
     MR_OPTION_CUT
@@ -198,6 +199,8 @@ const char *mr_show_iterations(mr_ctx *ctx, uint32_t iterations);
 bool mr_scene_is_idle(const mr_trace *trace, uint32_t cuda_device);
 /* Parses one spec against the built-in strategies. */
 mr_status mr_scene_spec(mr_ctx *ctx, const char *text, mr_spec *out);
+/* Likewise, of a word of the command line, which may be a file by mistake. */
+mr_status mr_scene_spec_asked(mr_ctx *ctx, const char *text, mr_spec *out);
 /* Specs of the command line from word `first` on, then one for every --alloc-conf. */
 mr_status mr_scene_specs(mr_ctx *ctx, const mr_args *args, uint32_t first, mr_words *out);
 /* pytorch with the text of a PYTORCH_CUDA_ALLOC_CONF as its options; MR_EUSAGE for what PyTorch
@@ -208,6 +211,8 @@ const char *mr_conf_spec_recorded(mr_ctx *ctx, const char *conf);
 const char *mr_spec_extended(mr_ctx *ctx, const char *spec, const char *arg);
 /* Releases 2.x of PyTorch that may have made the recording; false when it says nothing. */
 bool mr_scene_releases(const mr_trace *trace, unsigned *oldest, unsigned *newest);
+/* A sentence where a spec is of another release than the recording, for it names none; else NULL. */
+const char *mr_scene_release_note(mr_ctx *ctx, const mr_trace *trace, const mr_spec *spec);
 const char *mr_scene_with_release(mr_ctx *ctx, const char *spec, unsigned minor);
 /* pytorch with the allocator settings that the recording was made with: of no release, and of
  * the newest that may have made it. */

@@ -54,6 +54,14 @@ static void put_error(mr_ctx *ctx, const mr_scene *scene, mr_sink *sink)
                       checked.high);
 }
 
+static void put_release(mr_ctx *ctx, const mr_comparison *c, mr_sink *sink)
+{
+    const char *note = NULL;
+    for (uint32_t i = 0; !note && i < c->specs; i++)
+        note = mr_scene_release_note(ctx, &c->scene->trace, c->cells[i].spec);
+    if (note) mr_sink_print(sink, "%s\n", note);
+}
+
 typedef bool question(const mr_cell *cell);
 
 static bool was_computed(const mr_cell *cell)
@@ -72,6 +80,7 @@ void mr_report_notes(mr_ctx *ctx, const mr_comparison *c, const mr_shown_metrics
                      mr_sink *sink)
 {
     put_columns(c, shown, sink);
+    put_release(ctx, c, sink);
     put_twins(ctx, c, sink);
     if (any(c, mr_cell_passed)) put_error(ctx, c->scene, sink);
     if (any(c, was_computed) && c->scene->device_assumed)

@@ -10,7 +10,7 @@
 static const char *show_bytes(mr_ctx *ctx, double bytes, bool decimal)
 {
     if (decimal) return mr_printf(ctx, "%.2f GB", bytes / 1e9);
-    if (bytes < 0 || bytes > 1e18) return mr_printf(ctx, "%.4g B", bytes);
+    if (bytes > 1e18) return mr_printf(ctx, "%.4g B", bytes);
     return mr_show_bytes(ctx, (uint64_t)(bytes + 0.5));
 }
 
@@ -18,6 +18,7 @@ static const char *show_bytes(mr_ctx *ctx, double bytes, bool decimal)
 static const char *show(mr_ctx *ctx, const mr_expect *expect, const mr_expr *expr, double value)
 {
     const mr_dimension d = expr->dimension;
+    if (value < 0) return mr_printf(ctx, "-%s", show(ctx, expect, expr, -value));
     if (d.bytes == 1 && d.time == 0) return show_bytes(ctx, value, expect->decimal);
     if (d.bytes == 0 && d.time == 1 && value >= 0 && value < 1e18)
         return mr_show_ns(ctx, (uint64_t)(value + 0.5));

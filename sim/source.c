@@ -332,6 +332,18 @@ void mr_source_close(mr_source *source)
     source->ended = true;
 }
 
+mr_status mr_source_blame(mr_ctx *ctx, const char *path, mr_status status)
+{
+    const char *name = base_name(path);
+    const size_t n = strlen(name);
+    const mr_failure *failure = &ctx->failure;
+    const bool named = status && !failure->width && strncmp(failure->where, name, n) == 0
+                       && (failure->where[n] == ':' || !failure->where[n]);
+    if (!named || name == path) return status;
+    return mr_fail_at(ctx, failure->status, mr_printf(ctx, "%s%s", path, failure->where + n), "%s",
+                      failure->text);
+}
+
 const char *mr_source_name(const mr_source *source)
 {
     return source->name;

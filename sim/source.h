@@ -16,6 +16,10 @@ mr_status mr_source_memory(mr_ctx *ctx, const char *name, const void *data, size
                            mr_source **out);
 void mr_source_close(mr_source *source); /* the file; its memory is the context's */
 
+/* After a failure: its place begins with the path as it was given, not with the file's name alone,
+ * which files of two folders may share.  Returns `status`. */
+mr_status mr_source_blame(mr_ctx *ctx, const char *path, mr_status status);
+
 const char *mr_source_name(const mr_source *source); /* file name without folder */
 
 /* The next bytes without taking them.  *have >= want unless the file ends before; `want` is at

@@ -14,7 +14,7 @@ typedef struct mr_strategy {
     const mr_param *params; /* NULL when there are none */
     size_t params_size;
     unsigned needs;   /* MR_HAS_... bits the trace must have */
-    bool clairvoyant; /* looks at the whole schedule before placing: a bound, not a rival */
+    bool clairvoyant; /* looks at the whole schedule before placing: a planner, no rival of allocators */
     bool other_result; /* what comes out is another model, or none: nobody's way out of a lack
                         * of memory, so explain does not propose it */
     /* Parameters that do not go together: MR_EUSAGE with the sentence.  May be NULL. */

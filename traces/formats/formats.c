@@ -91,12 +91,16 @@ static mr_status read_source(mr_ctx *ctx, mr_source *source, const mr_read_optio
     const mr_format *format = NULL;
     if (options->format) MR_TRY(named(ctx, options->format, &format));
     else MR_TRY(tell(ctx, source, &format));
+    if (options->ends && !format->has_ends)
+        return mr_fail(ctx, MR_EUSAGE,
+                       "--ends is for tables of lifetimes, '%s' is none (format %s): leave it out",
+                       mr_source_name(source), format->name);
     MR_TRY(format->read(ctx, source, options, out));
     return mr_source_status(source);
 }
 
-mr_status mr_recording_read(mr_ctx *ctx, const char *path, const mr_read_options *options,
-                            mr_trace *out)
+static mr_status read_file(mr_ctx *ctx, const char *path, const mr_read_options *options,
+                           mr_trace *out)
 {
     static const mr_read_options none = {0};
     mr_source *source;
@@ -109,4 +113,10 @@ mr_status mr_recording_read(mr_ctx *ctx, const char *path, const mr_read_options
                           "the recording holds no events, expected allocations or ops");
     if (!mr_trace_check(ctx, out)) return MR_OK;
     return mr_fail_at(ctx, ctx->failure.status, out->name, "%s", ctx->failure.text);
+}
+
+mr_status mr_recording_read(mr_ctx *ctx, const char *path, const mr_read_options *options,
+                            mr_trace *out)
+{
+    return mr_source_blame(ctx, path, read_file(ctx, path, options, out));
 }

@@ -283,6 +283,7 @@ static bool detect(const unsigned char *head, size_t n)
 const mr_format mr_format_lifetimes = {
     .name = "lifetimes",
     .summary = "table of lifetimes, CSV with id,lower,upper,size and perhaps offset",
+    .has_ends = true,
     .detect = detect,
     .read = read_table,
 };

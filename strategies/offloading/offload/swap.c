@@ -244,11 +244,18 @@ mr_status swap_rewrite(mr_ctx *ctx, const mr_trace *in, const swap_choice *choic
     swap_look(ctx, in, choice, &w->items);
     swap_plan(ctx, in, choice, &w->items);
     const uint32_t n = prepare(w);
+    if (!n && w->items.all.n && choice->keep_last >= w->items.all.n)
+        return mr_fail(ctx, MR_EUNSUPPORTED,
+                       "keep_last=%llu keeps all that could go to the host, which is %s of '%s',"
+                       " expected less",
+                       (unsigned long long)choice->keep_last,
+                       mr_show_count(ctx, w->items.all.n, "tensor", "tensors"), in->name);
     if (!n)
         return mr_fail(ctx, MR_EUNSUPPORTED,
-                       "'%s' has nothing that could go to the host and be back in time: %u"
-                       " tensors are saved %sand large enough",
-                       in->name, w->items.all.n,
+                       "'%s' has nothing that could go to the host and be back in time: of"
+                       " what is saved, %s %sand large enough",
+                       in->name,
+                       mr_show_count(ctx, w->items.all.n, "tensor is", "tensors are"),
                        choice->policy == SWAP_CONV ? "for convolutions " : "");
     add_streams(w);
     for (uint32_t e = 0; e < in->events.n; e++) {
