@@ -144,7 +144,7 @@ TEST(the_last_ones_can_stay)
     const measured all = offloaded(BERT, "offload"),
                    less = offloaded(BERT, "offload:keep_last=20");
     CHECK(less.copies < all.copies && less.time <= all.time);
-    refuses(BERT, "offload:keep_last=100000", "nothing that could go");
+    refuses(BERT, "offload:keep_last=100000", "keeps all that could go");
 }
 
 TEST(inputs_of_convolutions_are_fewer)

@@ -30,7 +30,7 @@ LIFETIME_FILES = [
     ("row-long", "b,1,4,2048", "b,1,4,2048,5", ":3:", "fields"),
     ("quote-open", "b,1", '"b,1', ":3:1:", "quote"),
     ("nul", "b,1", "b\0,1", ":3:2:", "NUL"),
-    ("semicolons", "b,1,4,2048", "b;1;4;2048", ":3:", "fields"),
+    ("semicolons", "b,1,4,2048", "b;1;4;2048", ":3:", "field"),
     ("no-row", "a,0,3,1024\nb,1,4,2048\nc,3,5,1024\n", "", "expected"),
 ]
 

@@ -252,10 +252,10 @@ mr_status swap_rewrite(mr_ctx *ctx, const mr_trace *in, const swap_choice *choic
                        mr_show_count(ctx, w->items.all.n, "tensor", "tensors"), in->name);
     if (!n)
         return mr_fail(ctx, MR_EUNSUPPORTED,
-                       "'%s' has nothing that could go to the host and be back in time: of"
-                       " what is saved, %s %sand large enough",
+                       "'%s' has nothing that could go to the host and be back in time:"
+                       " %s %sand large enough",
                        in->name,
-                       mr_show_count(ctx, w->items.all.n, "tensor is", "tensors are"),
+                       mr_show_count(ctx, w->items.all.n, "tensor is saved", "tensors are saved"),
                        choice->policy == SWAP_CONV ? "for convolutions " : "");
     add_streams(w);
     for (uint32_t e = 0; e < in->events.n; e++) {
