@@ -87,6 +87,17 @@ static uint32_t invert(const autocast_scaler *s, autocast *a, const mr_op *as)
     return inverse;
 }
 
+/* The host waits to hear whether there is an infinity: then it would not update.  Recordings with
+ * fake tensors do not show that it reads a number. */
+static void wait_for_found(const autocast_scaler *s, autocast *a, const mr_op *as)
+{
+    mr_op op = *as;
+    op.name = "aten::_local_scalar_dense";
+    op.read = 4;
+    op.in = mr_ids_of(a->r.ctx, 1, &s->found);
+    mr_rewrite_new_op(&a->r, &op);
+}
+
 void autocast_scaler_unscale(autocast_scaler *s, autocast *a, uint32_t event)
 {
     if (s->unscaled) return;
@@ -131,4 +142,5 @@ void autocast_scaler_unscale(autocast_scaler *s, autocast *a, uint32_t event)
     mr_rewrite_drop(&a->r, NULL, factor);
     mr_rewrite_drop(&a->r, NULL, zero);
     mr_rewrite_drop(&a->r, NULL, inverse);
+    wait_for_found(s, a, &as);
 }
