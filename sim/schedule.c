@@ -89,11 +89,19 @@ static lives find_ends(mr_ctx *ctx, const mr_trace *trace)
     return l;
 }
 
-static void give_birth(mr_ctx *ctx, const mr_trace *trace, mr_ids tensors, bool *born,
+/* Results stand in the order in which an op returns them.  Some ask for them in another one. */
+static bool asks_backwards(const mr_op *op)
+{
+    return !strcmp(op->name, "aten::native_dropout"); /* on a GPU: the mask first */
+}
+
+static void give_birth(mr_ctx *ctx, const mr_trace *trace, const mr_op *op, bool *born,
                        mr_schedule *out)
 {
-    for (uint32_t i = 0; i < tensors.n; i++) {
-        const uint32_t s = trace->tensors.at[tensors.at[i]].storage;
+    const bool backwards = asks_backwards(op);
+    for (uint32_t i = 0; i < op->out.n; i++) {
+        const uint32_t t = op->out.at[backwards ? op->out.n - 1 - i : i];
+        const uint32_t s = trace->tensors.at[t].storage;
         if (born[s] || trace->storages.at[s].device != out->device) continue;
         born[s] = true;
         MR_PUSH(ctx, &out->events, (mr_event){MR_ALLOC, s});
@@ -108,7 +116,7 @@ static void derive(mr_ctx *ctx, const mr_trace *trace, mr_schedule *out)
     for (uint32_t e = 0; e < trace->events.n; e++) {
         const mr_event event = trace->events.at[e];
         if (event.kind == MR_RUN)
-            give_birth(ctx, trace, trace->ops.at[event.id].out, born, out);
+            give_birth(ctx, trace, &trace->ops.at[event.id], born, out);
         if (concerns(trace, &event, out->device)) MR_PUSH(ctx, &out->events, event);
         for (uint32_t s = l.first[e]; s != MR_NONE; s = l.next[s])
             if (born[s] && trace->storages.at[s].device == out->device)

@@ -45,6 +45,21 @@ static mr_trace chain(mr_ctx *ctx, uint32_t n)
     return trace;
 }
 
+/* PyTorch's dropout on a GPU asks for the mask before the result that it returns first. */
+TEST(dropout_asks_for_its_mask_first)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace = chain(&ctx, 1);
+    const uint32_t mask = add_tensor(&ctx, &trace, 1, false);
+    mr_op *op = &trace.ops.at[0];
+    const uint32_t made[] = {op->out.at[0], mask};
+    op->out = mr_ids_of(&ctx, 2, made);
+    CHECK_STR(schedule_of(&ctx, &trace, 0, 1), "+1 +2 #0 -1 -2");
+    op->name = "aten::native_dropout";
+    CHECK_STR(schedule_of(&ctx, &trace, 0, 1), "+2 +1 #0 -1 -2");
+    mr_ctx_clear(&ctx);
+}
+
 TEST(recorded_events_are_taken_as_they_are)
 {
     mr_ctx ctx = {0};
