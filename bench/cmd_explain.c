@@ -9,6 +9,7 @@
 
 #include "compare.h"
 #include "explain.h"
+#include "how.h"
 #include "strategies.h"
 
 /* ---- what is tried ----------------------------------------------------------------------- */
@@ -139,6 +140,20 @@ static void put_tried(mr_ctx *ctx, const mr_moment *m, const mr_spec *asked,
                   "the memory there is,\n  which may be more, as some take it in advance.\n");
 }
 
+/* Of the first that need less than what was asked for. */
+static void put_hows(mr_ctx *ctx, const mr_spec *asked, const mr_comparison *c, mr_sink *sink)
+{
+    enum { MOST = 6 };
+    mr_hows list = {0};
+    for (uint32_t i = 0; i < c->specs && list.names.n < MOST; i++) {
+        if (strcmp(c->cells[i].spec->text, asked->text) == 0) break;
+        if (mr_cell_passed(&c->cells[i])) mr_hows_add(ctx, c->cells[i].spec, &list);
+    }
+    if (!list.names.n) return;
+    mr_sink_print(sink, "\nTo have it in PyTorch, of those that need less\n");
+    mr_hows_put(ctx, &list, sink);
+}
+
 /* ---- the command ------------------------------------------------------------------------- */
 
 static void put_title(mr_ctx *ctx, const mr_moment *m, const mr_spec *spec, uint32_t device,
@@ -191,6 +206,7 @@ static mr_status explain(mr_ctx *ctx, const mr_args *args, const mr_scene *scene
     choose_candidates(ctx, &scene->trace, spec, &candidates);
     const mr_comparison tried = try_all(ctx, args, scene, &candidates, device);
     put_tried(ctx, &moment, spec, &tried, sink);
+    put_hows(ctx, spec, &tried, sink);
     return MR_OK;
 }
 

@@ -111,6 +111,7 @@ static void show_needs(unsigned needs, mr_sink *sink)
 static void show_strategy(mr_ctx *ctx, const mr_strategy *s, mr_sink *sink)
 {
     mr_sink_print(sink, "%s  %s  %s\n", s->name, kind_of(s), s->summary);
+    if (s->how) mr_sink_print(sink, "  in PyTorch: %s\n", mr_fold(ctx, s->how, 14));
     if (s->source) mr_sink_print(sink, "  after %s\n", s->source);
     show_needs(s->needs, sink);
     int width = 0;

@@ -3,6 +3,7 @@
  * They speak of the rows that came to a result, and of nothing where none did.
  */
 #include "compare.h"
+#include "how.h"
 #include "twins.h"
 
 static bool is_modelled(const mr_trace *trace)
@@ -76,6 +77,17 @@ static bool any(const mr_comparison *c, question *is)
     return false;
 }
 
+/* What a person does who likes a row. */
+static void put_hows(mr_ctx *ctx, const mr_comparison *c, mr_sink *sink)
+{
+    mr_hows list = {0};
+    for (uint32_t i = 0; i < c->specs * c->scene->cuda_device_count; i++)
+        if (mr_cell_passed(&c->cells[i])) mr_hows_add(ctx, c->cells[i].spec, &list);
+    if (!list.names.n) return;
+    mr_sink_print(sink, "\nTo have it in PyTorch\n");
+    mr_hows_put(ctx, &list, sink);
+}
+
 void mr_report_notes(mr_ctx *ctx, const mr_comparison *c, const mr_shown_metrics *shown,
                      mr_sink *sink)
 {
@@ -88,4 +100,5 @@ void mr_report_notes(mr_ctx *ctx, const mr_comparison *c, const mr_shown_metrics
                       "The context and the cost of device calls%s are those of %s; --device "
                       "chooses another.\n",
                       is_modelled(&c->scene->trace) ? " and ops" : "", c->scene->device.name);
+    put_hows(ctx, c, sink);
 }

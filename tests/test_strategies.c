@@ -84,6 +84,26 @@ TEST(every_strategy_describes_itself)
     }
 }
 
+static bool has_param(const mr_strategy *s, const char *name, size_t n)
+{
+    for (const mr_param *p = s->params; p && p->name; p++)
+        if (strlen(p->name) == n && strncmp(p->name, name, n) == 0) return true;
+    return false;
+}
+
+/* What is written in a program speaks of parameters that there are, {k}, and once. */
+TEST(what_a_program_writes_names_parameters_that_there_are)
+{
+    for (size_t i = 0; mr_strategies[i]; i++) {
+        const mr_strategy *s = mr_strategies[i];
+        CHECK(!s->how || !s->how_of);
+        for (const char *at = s->how ? strchr(s->how, '{') : NULL; at; at = strchr(at + 1, '{')) {
+            const size_t n = strcspn(at + 1, "}");
+            if (!at[n + 1] || !has_param(s, at + 1, n)) TEST_FAIL("%s: %s", s->name, at);
+        }
+    }
+}
+
 TEST(random_traces_pass_the_referee_at_every_capacity)
 {
     static const uint64_t capacities[] = {UINT64_MAX, 2 * MR_GIB, 400 * MR_MIB, 64 * MR_MIB};

@@ -31,6 +31,9 @@ static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr
 const mr_strategy mr_strategy_accumulate = {
     .name = "accumulate",
     .summary = "does the batch in micro-batches, adds their gradients and updates once",
+    .how =
+        "for each of {k} parts of the batch (loss / {k}).backward(); then optimizer.step() "
+        "and optimizer.zero_grad(set_to_none={set_to_none}) once",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES,

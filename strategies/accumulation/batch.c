@@ -61,6 +61,7 @@ static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_tra
 const mr_strategy mr_strategy_batch = {
     .name = "batch",
     .summary = "does the same step with another number of samples",
+    .how = "a DataLoader with batch_size={samples}",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW,

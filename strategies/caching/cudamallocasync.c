@@ -190,6 +190,7 @@ const mr_strategy mr_strategy_cudamallocasync = {
     .name = "cudamallocasync",
     .summary = "a model of the driver's pools as far as they are documented, no copy",
     .source = "CUDA runtime 13.0, cudaMallocAsync and cudaMemPoolAttr as documented",
+    .how = "PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync in the environment",
     .params = params_table,
     .params_size = sizeof(settings),
     .validate = validate,

@@ -129,9 +129,21 @@ static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, m
     return c10_joint_place(out, in, version, &options, s->set_per_process_memory_fraction);
 }
 
+static const char *how_of(mr_ctx *ctx, const void *params)
+{
+    const settings *s = params;
+    const char *conf = conf_text(ctx, s), *text = "";
+    if (*conf) text = mr_printf(ctx, "PYTORCH_CUDA_ALLOC_CONF=%s in the environment", conf);
+    if (s->set_per_process_memory_fraction > 0)
+        text = mr_printf(ctx, "%s%storch.cuda.set_per_process_memory_fraction(%g)", text,
+                         *text ? "; " : "", s->set_per_process_memory_fraction);
+    return *text ? text : NULL;
+}
+
 const mr_strategy mr_strategy_pytorch = {
     .name = "pytorch",
     .summary = "the caching allocator of PyTorch, event for event",
+    .how_of = how_of,
     .source = "PyTorch, c10/cuda/CUDACachingAllocator.cpp, releases 2.0 to 2.15",
     .params = params_table,
     .params_size = sizeof(settings),

@@ -240,6 +240,11 @@ const mr_strategy mr_strategy_rmm_arena = {
     .name = "rmm_arena",
     .summary = "RMM's arenas: streams borrow superblocks of 1 MiB, first fit by address",
     .source = "RMM, arena_memory_resource",
+    .how =
+        ""
+        "rmm.mr.set_current_device_resource(rmm.mr.ArenaMemoryResource(rmm.mr.CudaMemoryResource())), "
+        "then "
+        "torch.cuda.memory.change_current_allocator(rmm.allocators.torch.rmm_torch_allocator)",
     .params = params_table,
     .params_size = sizeof(settings),
     .place = place,

@@ -172,6 +172,9 @@ const mr_strategy mr_strategy_rmm_binning = {
     .name = "rmm_binning",
     .summary = "RMM's bins of fixed sizes, with its pool behind them",
     .source = "RMM, binning_memory_resource and fixed_size_memory_resource",
+    .how =
+        "rmm.mr.set_current_device_resource(rmm.mr.BinningMemoryResource(...)), then "
+        "torch.cuda.memory.change_current_allocator(rmm.allocators.torch.rmm_torch_allocator)",
     .params = params_table,
     .params_size = sizeof(settings),
     .validate = validate,

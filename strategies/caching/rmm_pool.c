@@ -61,6 +61,9 @@ const mr_strategy mr_strategy_rmm_pool = {
     .name = "rmm_pool",
     .summary = "RMM's pool: best fit in each stream, streams take from each other",
     .source = "RMM, pool_memory_resource and stream_ordered_memory_resource",
+    .how =
+        "rmm.reinitialize(pool_allocator=True), then "
+        "torch.cuda.memory.change_current_allocator(rmm.allocators.torch.rmm_torch_allocator)",
     .params = params_table,
     .params_size = sizeof(settings),
     .validate = validate,

@@ -86,6 +86,9 @@ const mr_strategy mr_strategy_checkpoint = {
     .summary = "runs parts of the forward pass again instead of keeping what they saved",
     .source = "Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016; PyTorch's"
               " torch.utils.checkpoint",
+    .how =
+        "torch.utils.checkpoint.checkpoint(block, x, use_reentrant={reentrant}) in place of "
+        "block(x), for each block; in Transformers model.gradient_checkpointing_enable()",
     .params = params,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED | MR_HAS_DROPS,

@@ -120,6 +120,9 @@ const mr_strategy mr_strategy_chunk = {
     .source =
         "Rabe and Staats, Self-attention Does Not Need O(n^2) Memory, 2021; Hugging Face's"
         " apply_chunking_to_forward",
+    .how =
+        "a loop over x.split(n, dim=1), each part in torch.utils.checkpoint.checkpoint; in "
+        "Diffusers pipe.enable_attention_slicing()",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED | MR_HAS_DROPS,

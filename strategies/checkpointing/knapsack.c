@@ -160,6 +160,9 @@ const mr_strategy mr_strategy_knapsack = {
     .name = "knapsack",
     .summary = "saves the results that are dearest to compute again within a budget, op by op",
     .source = "torch/_functorch/_activation_checkpointing of PyTorch 2.x",
+    .how =
+        "torch._functorch.config.activation_memory_budget = 0.5 or another part of 1, with "
+        "torch.compile(model)",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED | MR_HAS_DROPS,

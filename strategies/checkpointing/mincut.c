@@ -38,6 +38,7 @@ const mr_strategy mr_strategy_mincut = {
     .summary =
         "saves a smallest cut between forward and backward pass, computes the rest again",
     .source = "torch/_functorch/partitioners.py of PyTorch 2.x",
+    .how = "torch.compile(model), whose partitioner does so",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED | MR_HAS_DROPS,

@@ -19,6 +19,7 @@ const mr_strategy mr_strategy_fuse = {
     .name = "fuse",
     .summary = "makes one kernel of ops that work number by number, one after another",
     .source = "torch.compile with TorchInductor, Ansel et al. 2024",
+    .how = "torch.compile(model)",
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED | MR_HAS_DROPS,
     .rewrite = rewrite,
 };

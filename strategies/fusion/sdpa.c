@@ -34,6 +34,9 @@ const mr_strategy mr_strategy_sdpa = {
     .summary = "computes attention by one fused kernel that stores no scores",
     .source =
         "torch.nn.functional.scaled_dot_product_attention; FlashAttention, Dao et al. 2022",
+    .how =
+        "torch.nn.functional.scaled_dot_product_attention(q, k, v); in Transformers "
+        "from_pretrained(..., attn_implementation=\"sdpa\")",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES,

@@ -18,6 +18,7 @@ const mr_strategy mr_strategy_nograd = {
     .name = "nograd",
     .summary = "runs the forward pass alone, as for inference: no gradients, nothing saved",
     .source = "PyTorch's torch.no_grad() and Module.eval()",
+    .how = "model.eval(), and with torch.no_grad(): around the forward pass",
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_DROPS,
     .other_result = true,
     .rewrite = rewrite,

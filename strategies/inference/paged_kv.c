@@ -36,6 +36,7 @@ const mr_strategy mr_strategy_paged_kv = {
     .name = "paged_kv",
     .summary = "keys and values of generated tokens in pools of blocks, not copied",
     .source = "vLLM, v1/core/block_pool.py; PagedAttention, Kwon et al. 2023",
+    .how = "an engine with a paged cache, such as vLLM",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW,

@@ -301,6 +301,9 @@ const mr_strategy mr_strategy_inplace = {
     .summary =
         "activations write their result over what they read, where no gradient needs that",
     .source = "PyTorch, tools/autograd/derivatives.yaml, and its version counters",
+    .how =
+        "torch.nn.ReLU(inplace=True), torch.relu_(x) and the like, where explain does not "
+        "say that something forbids it",
     .params = params,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED,

@@ -41,6 +41,9 @@ const mr_strategy mr_strategy_workspace = {
     .name = "workspace",
     .summary = "adds what cuDNN takes during a convolution, and what cuBLAS keeps",
     .source = "torch.backends.cudnn.benchmark; CUBLAS_WORKSPACE_CONFIG",
+    .how =
+        "torch.backends.cudnn.benchmark = True; CUBLAS_WORKSPACE_CONFIG=:4096:8 in the "
+        "environment",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW,

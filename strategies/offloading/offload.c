@@ -75,6 +75,10 @@ const mr_strategy mr_strategy_offload = {
     .name = "offload",
     .summary = "keeps what is saved for the backward pass on the host, copied there and back",
     .source = "PyTorch's save_on_cpu; vDNN, Rhu et al. 2016; Capuchin, Peng et al. 2020",
+    .how =
+        "with torch.autograd.graph.save_on_cpu(pin_memory=True): around the forward pass, "
+        "which is policy=save_on_cpu; other policies take "
+        "torch.autograd.graph.saved_tensors_hooks of your own",
     .params = params_table,
     .params_size = sizeof(settings),
     .validate = validate,

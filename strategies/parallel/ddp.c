@@ -37,6 +37,9 @@ const mr_strategy mr_strategy_ddp = {
         "trains on several devices: buckets of gradients, all-reduce beside the backward pass",
     .source =
         "PyTorch's DistributedDataParallel, Li et al. 2020; ZeRO, Rajbhandari et al. 2020",
+    .how =
+        "torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view={view}); "
+        "zero=1 is torch.distributed.optim.ZeroRedundancyOptimizer",
     .params = params_table,
     .params_size = sizeof(replica_choice),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES,

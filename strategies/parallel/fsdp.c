@@ -38,6 +38,7 @@ const mr_strategy mr_strategy_fsdp = {
     .summary = "trains on several devices that divide parameters, gradients and states: ZeRO 3",
     .source = "PyTorch's fully_shard and FullyShardedDataParallel; ZeRO, Rajbhandari et al."
               " 2020",
+    .how = "torch.distributed.fsdp.fully_shard(block) for each block, then fully_shard(model)",
     .params = params_table,
     .params_size = sizeof(shards_choice),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES,

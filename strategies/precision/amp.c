@@ -28,6 +28,9 @@ const mr_strategy mr_strategy_amp = {
     .name = "amp",
     .summary = "runs products with 16 bits and casts what they read, as torch.autocast does",
     .source = "PyTorch, torch.autocast and torch.amp.GradScaler",
+    .how =
+        "with torch.autocast(\"cuda\", dtype=torch.{dtype}): around forward pass and loss; "
+        "for float16 with torch.amp.GradScaler(\"cuda\") too",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED | MR_HAS_DROPS,

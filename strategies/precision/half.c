@@ -101,6 +101,7 @@ const mr_strategy mr_strategy_half = {
     .summary = "keeps the model and gradients in 16 bits, states too or beside masters in 32",
     .source = "PyTorch's torch.set_default_dtype and Module.to; apex O2, Megatron's Float16"
               " optimizer",
+    .how = "model.to(torch.{dtype}); masters in 32 bits are those of apex O2 or Megatron",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES,

@@ -32,5 +32,6 @@ static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, m
 const mr_strategy mr_strategy_native = {
     .name = "native",
     .summary = "one device allocation per tensor, no reuse at all",
+    .how = "PYTORCH_NO_CUDA_MEMORY_CACHING=1 in the environment",
     .place = place,
 };

@@ -28,6 +28,9 @@ const mr_strategy mr_strategy_share = {
     .name = "share",
     .summary = "lets modules of a stack share parameters, or ties embeddings",
     .source = "ALBERT, Lan et al. 2020; Press and Wolf 2017 for embeddings",
+    .how =
+        "one module in several places: layers[1] = layers[0]; for embeddings head.weight = "
+        "token.weight",
     .params = params_table,
     .params_size = sizeof(sharing_choice),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES,

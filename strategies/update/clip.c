@@ -32,6 +32,7 @@ static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_tra
 const mr_strategy mr_strategy_clip = {
     .name = "clip",
     .summary = "scales gradients down together before the update, when they are too long",
+    .how = "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0) before optimizer.step()",
     .source = "PyTorch's torch.nn.utils.clip_grad_norm_",
     .params = params_table,
     .params_size = sizeof(norms_choice),

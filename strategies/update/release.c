@@ -174,6 +174,10 @@ const mr_strategy mr_strategy_release = {
     .name = "release",
     .summary = "uses each gradient in the backward pass and lets it go; ends variables early",
     .source = "PyTorch, register_post_accumulate_grad_hook; Lv et al., LOMO, 2023",
+    .how =
+        "parameter.register_post_accumulate_grad_hook(hook) with a hook that does the step "
+        "of this parameter and sets its grad to None; for activations del x after its last "
+        "use",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES,
