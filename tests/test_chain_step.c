@@ -20,10 +20,9 @@ static bool read_step(mr_ctx *ctx, const char *path, mr_trace *trace)
 
 static uint64_t peak_of(mr_ctx *ctx, const mr_trace *trace)
 {
-    mr_schedule schedule;
-    uint32_t at;
-    CHECK_EQ(mr_schedule_make(ctx, trace, 0, &schedule), MR_OK);
-    return mr_schedule_peak(&schedule, &at);
+    uint64_t peak = 0;
+    CHECK_EQ(step_peak(ctx, trace, &peak), MR_OK);
+    return peak;
 }
 
 /* Peak of the step rewritten by a plan that the referees let pass; 0 when they do not. */

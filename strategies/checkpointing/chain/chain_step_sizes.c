@@ -210,8 +210,9 @@ static void walk_all(mr_ctx *ctx, meter *m)
                 m->there[s] = true;
                 live += bytes_of(m, s);
             }
-            raise(&step->peak, live);
-            if (e < step->begin || e >= step->end) raise(&step->outside, live);
+            const uint64_t now = live + op->workspace;
+            raise(&step->peak, now);
+            if (e < step->begin || e >= step->end) raise(&step->outside, now);
         }
         for (uint32_t s = full.first[e]; s != MR_NONE; s = full.next[s]) live -= bytes_of(m, s);
     }
