@@ -1,6 +1,8 @@
 #!/bin/sh
 # A real device: on_device.sh MEMREUSE TRACES.  Every byte is verified and every peak is the
-# predicted one within a page; skipped (77) where there is no device.
+# predicted one within a page; skipped (77) where there is no device.  Two predictions cannot be as
+# exact: a driver packs small allocations of `native` together, and its own pools, which
+# cudamallocasync only supposes things of, do as they do.
 memreuse=$1 traces=$2
 said=$("$memreuse" compare "$traces/tiny/mlp.csv" --on cuda --compute none native 2>&1 >/dev/null)
 case $said in *"no CUDA driver"* | *"finds no device"* | *"is the stub"*)
@@ -11,18 +13,27 @@ esac
 failures=0
 for trace in "$traces"/tiny/*.csv "$traces/models/lstm-650-b20-s35.csv.gz" \
              "$traces/models/unet-b8-i256.csv.gz"; do
-    "$memreuse" compare "$trace" --on cuda --verify --format csv pytorch \
-        pytorch:expandable_segments=True native | awk -F, -v trace="$trace" '
+    [ -e "$trace" ] || continue
+    specs="pytorch pytorch:expandable_segments=True gmlake:fragLimit=2MiB native cudamallocasync"
+    case $trace in */mlp.csv | *lstm*) # large ones would pin as much of the host's memory
+        specs="$specs offload/pytorch offload/gmlake:fragLimit=2MiB" ;;
+    esac
+    # shellcheck disable=SC2086
+    "$memreuse" compare "$trace" --on cuda --verify --format csv $specs | awk -F, \
+        -v trace="$trace" -v expected="$(echo "$specs" | wc -w)" '
         NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
         $2 == "bound" { next }
+        $column["measured_peak_device"] == "" { next }
         {
             rows++
             off = $column["measured_peak_device"] - $column["peak_device"]
-            if (off > 2097152 || off < -2097152) {
-                print trace ": " $2 ": the peak is " off " bytes off"
-                wrong = 1
-            }
+            may = $2 ~ /^native/ ? off <= 2097152 : off <= 2097152 && off >= -2097152
+            if (!may) print trace ": " $2 ": the peak is " off " bytes off"
+            wrong = wrong || (!may && $2 !~ /^cudamallocasync/)
         }
-        END { exit wrong || rows != 3 }' || failures=$((failures + 1))
+        END {
+            if (rows != expected) print trace ": " rows " rows, expected " expected
+            exit wrong || rows != expected
+        }' || failures=$((failures + 1))
 done
 [ $failures -eq 0 ]
