@@ -25,6 +25,7 @@ except ImportError as error:
     sys.exit(f"record.py: PyTorch is needed ({error}): pip install torch")
 
 import memreuse_record as mr  # noqa: E402
+import techniques  # noqa: E402
 import truth  # noqa: E402
 from models import WORKLOADS, Options  # noqa: E402
 
@@ -83,7 +84,9 @@ def arguments(words=None):
     p.add_argument("--seq", type=int, default=0)
     p.add_argument("--image", type=int, default=0)
     p.add_argument("--precision", default="float32",
-                   choices=["float32", "bfloat16", "amp-float16", "amp-bfloat16"])
+                   choices=["float32", "bfloat16", "float16", "amp-float16", "amp-bfloat16"])
+    p.add_argument("--masters", default="", choices=["none", "static", "dynamic"],
+                   help="the optimizer's parameters have 32 bits; how the loss is scaled")
     p.add_argument("--optimizer", default="adamw", choices=sorted(optimizers()))
     p.add_argument("--attention", default="eager", choices=["eager", "sdpa"])
     p.add_argument("--accumulate", type=int, default=1, help="pieces that the batch is run in")
@@ -93,6 +96,8 @@ def arguments(words=None):
                         "core alone), sequential:SEGMENTS")
     p.add_argument("--inplace", default="", choices=["", "activations", "all"],
                    help="activations in place; all: residual sums too")
+    p.add_argument("--abn", action="store_true",
+                   help="batch norms and the activations behind them as in-place ABN")
     p.add_argument("--activation", default="relu", choices=["relu", "leaky-relu", "elu"])
     p.add_argument("--chunk", default="", metavar="WHAT:PIECES",
                    help="loss, attention or mlp in pieces, each recomputed in backward")
@@ -133,11 +138,17 @@ class Run:
             inplace=args.inplace, activation=args.activation, chunk=chunk, chunks=int(chunks or 0),
             tied=not args.untied, sequence=args.seq, image=args.image))
         self.model = self.work.model
+        if args.abn:
+            techniques.join_norms(self.model)
         self.inference = args.no_grad or self.work.about.get("inference", False)
         if self.inference:
             self.model.eval()
         make = optimizers()["none" if self.inference else args.optimizer]
-        if args.optimizer_in_backward:
+        self.masters = None
+        if args.masters:
+            self.masters = techniques.Masters(self.model.parameters(), make, args.masters)
+            self.optimizers = [self.masters.optimizer]
+        elif args.optimizer_in_backward:
             self.optimizers = [self.in_backward(p, make([p])) for p in self.model.parameters()]
         else:
             self.optimizers = [make(self.model.parameters())] if not self.inference else []
@@ -165,12 +176,15 @@ class Run:
             with torch.no_grad():
                 self.work.loss(self.model, *self.batch)
             return
-        for optimizer in self.optimizers:
+        for optimizer in [self.model] if self.masters else self.optimizers:
             optimizer.zero_grad(set_to_none=not self.args.keep_gradients)
         pieces = zip(*(t.chunk(self.args.accumulate) for t in self.batch))
         for piece in pieces if self.args.accumulate > 1 else [self.batch]:
             self.forward_backward(piece)
         if self.args.optimizer_in_backward:
+            return
+        if self.masters:
+            self.masters.step()
             return
         optimizer = self.optimizers[0]
         if self.args.clip:
@@ -188,6 +202,8 @@ class Run:
             loss = self.work.loss(self.model, *piece)
         if self.args.accumulate > 1:
             loss = loss / self.args.accumulate
+        if self.masters:
+            loss = self.masters.scale(loss)
         (self.scaler.scale(loss) if self.scaler else loss).backward()
 
     def clip(self, optimizer):

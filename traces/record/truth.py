@@ -68,12 +68,18 @@ def held(run):
     tensors += [p.grad for p in model.parameters() if p.grad is not None]
     for optimizer in run.optimizers:
         tensors += mr.tensors_in(list(optimizer.state.values()))
-    return tensors + scale(run)
+    return tensors + scale(run) + masters(run)
 
 
 def scale(run):
-    """What a GradScaler keeps on the device."""
-    return [run.scaler._scale, run.scaler._growth_tracker] if run.scaler else []
+    """What scales the loss, where it is kept on the device."""
+    if run.scaler:
+        return [run.scaler._scale, run.scaler._growth_tracker]
+    return run.masters.scaling() if run.masters else []
+
+
+def masters(run):
+    return run.masters.masters if run.masters else []
 
 
 def live_bytes(run):
@@ -94,7 +100,7 @@ def mem_tracker(run):
     from torch.distributed._tools.mem_tracker import MemTracker
     tracker = MemTracker()
     tracker.track_external(run.model, *run.optimizers, *run.batch,
-                           *scale(run))
+                           *scale(run), *masters(run))
     run.before_forward = tracker.reset_mod_stats    # it follows one forward, unless told so
     try:
         with tracker, mr.EngineSums():

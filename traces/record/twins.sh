@@ -87,6 +87,8 @@ twin inplace unet-b8-i256 unet-inplace $unet --inplace activations
 twin checkpoint unet-b8-i256 unet-checkpoint $unet --checkpoint block
 twin inplace+checkpoint unet-b8-i256 unet-inplace-checkpoint $unet --inplace activations --checkpoint block
 twin accumulate unet-b8-i256 unet-accumulate-4 $unet --accumulate 4
+twin "" "" unet-leaky-relu $unet --activation leaky-relu
+twin inplace unet-leaky-relu unet-leaky-relu-abn $unet --activation leaky-relu --abn
 twin amp unet-b8-i256 unet-amp-float16 $unet --precision amp-float16
 twin nograd unet-b8-i256 unet-no-grad $unet --no-grad
 
@@ -113,6 +115,8 @@ twin amp+chunk $plain gpt2-small-amp-bfloat16-chunk-attention-4 $gpt --precision
 twin amp+chunk $plain gpt2-small-amp-float16-chunk-loss-8 $gpt --precision amp-float16 --chunk loss:8
 twin accumulate $plain gpt2-small-accumulate-4 $gpt --accumulate 4
 twin amp+checkpoint $plain gpt2-small-amp-bfloat16-checkpoint $gpt --precision amp-bfloat16 --checkpoint block
+twin half $plain gpt2-small-float16-masters-static $gpt --precision float16 --masters static
+twin half $plain gpt2-small-float16-masters-dynamic $gpt --precision float16 --masters dynamic
 twin release $plain gpt2-small-release $gpt --optimizer-in-backward
 twin offload $plain gpt2-small-save-on-cpu $gpt --save-on-cpu
 twin nograd $plain gpt2-small-no-grad $gpt --no-grad

@@ -184,6 +184,19 @@ static uint32_t incoming(const inplace_abn *a, uint32_t activation)
     return op_at(a, a->gradient[activation])->in.at[0];
 }
 
+/* What the gradient makes beside what the norm's made: room for its input before scale and
+ * shift, which one kernel finds again from the result, and another one reads. */
+static mr_ids gradients(inplace_abn *a, uint32_t x, mr_ids made)
+{
+    const uint64_t bytes = a->r->in->tensors.at[x].bytes;
+    const uint32_t s = mr_rewrite_new_storage(a->r, storage_of(a, x), bytes);
+    mr_ids out = {MR_NEW_N(a->r->ctx, uint32_t, made.n + 1), made.n + 1};
+    memcpy(out.at, made.at, made.n * sizeof *made.at);
+    out.at[made.n] = mr_rewrite_new_tensor(a->r, x, s);
+    a->r->out->storages.at[s].role = MR_ROLE_temporary;
+    return out;
+}
+
 /* Reads the result instead of what the norm read, and neither what it put aside. */
 static void run_backward(inplace_abn *a, uint32_t o)
 {
@@ -204,6 +217,11 @@ static void run_backward(inplace_abn *a, uint32_t o)
                           || storage_of(a, t) == storage_of(a, first->out.at[0]);
         if (!mine && !a->gone[t]) op.in.at[op.in.n++] = t;
     }
+    const uint32_t x = op_at(a, norm)->in.at[0];
+    const uint64_t bytes = a->r->in->tensors.at[x].bytes;
+    op.out = gradients(a, x, whole->out);
+    op.read += 2 * bytes;    /* by the other kernel: that and the gradient, ... */
+    op.written += 2 * bytes; /* ... which it changes in place */
     const uint32_t added = mr_rewrite_new_op(a->r, &op);
     stand_in(a, added, a->gradient[activation], o, whole->out);
 }
