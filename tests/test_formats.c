@@ -37,6 +37,7 @@ TEST(formats_are_told_by_content)
     CHECK_STR(told("{\"traceEvents\":[\n\"INSTRUCTION\"]}"), "kineto");
     CHECK_STR(told(" {\"schemaVersion\": 1,"), "kineto");
     CHECK_STR(told("[{\"ph\":\"X\"}]"), "kineto");
+    CHECK_STR(told("{\n \"schema\": \"1.0.1\", \"nodes\": ["), "execution_trace");
     CHECK_STR(told("[{\"phase\":\"X\"}]"), "none");
     CHECK_STR(told("id,lower,upper,size\n"), "lifetimes");
     CHECK_STR(told("id,lower,upper,size,offset\n1,2,3,4,5\n"), "lifetimes");
@@ -82,7 +83,7 @@ TEST(a_format_may_be_named_by_the_user)
     CHECK_HAS(ctx.failure.text, "'memreuse' is no column");
     options.format = "onnx";
     CHECK_EQ(mr_recording_read(&ctx, TRACES "/tiny/mlp.csv", &options, &t), MR_EUSAGE);
-    CHECK_HAS(ctx.failure.text, "expected one of memreuse, snapshot, simrd, kineto, lifetimes");
+    CHECK_HAS(ctx.failure.text, "expected one of memreuse, snapshot, simrd, kineto, execution_trace, lifetimes");
     mr_ctx_clear(&ctx);
 }
 

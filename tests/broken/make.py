@@ -9,6 +9,7 @@ import os
 import shutil
 
 import broken_csv
+import broken_json
 import broken_pickle
 import broken_readers
 import broken_snapshot
@@ -36,7 +37,8 @@ def main():
     shutil.rmtree(os.path.join(HERE, "files"), ignore_errors=True)
     os.mkdir(os.path.join(HERE, "files"))
     corpus = Corpus()
-    for module in (broken_csv, broken_pickle, broken_snapshot, broken_readers):
+    for module in (broken_csv, broken_pickle, broken_snapshot, broken_readers,
+                   broken_json):
         module.make(corpus)
     with open(os.path.join(HERE, "expected.txt"), "w") as file:
         file.write("# file | options | parts of the sentence, in order.  Made by make.py.\n")

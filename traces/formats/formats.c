@@ -67,8 +67,8 @@ static mr_status tell(mr_ctx *ctx, mr_source *source, const mr_format **out)
     MR_TRY(mr_source_status(source));
     return mr_fail_at(
         ctx, MR_EINPUT, mr_source_name(source),
-        "the file looks like %s, expected a PyTorch memory snapshot or profiler trace, a"
-        " trace of our own format, an operator log of simrd or a table of lifetimes",
+        "the file looks like %s, expected a PyTorch memory snapshot, profiler trace or"
+        " execution trace, a trace of our own format, an operator log of simrd or a table of lifetimes",
         looks_like(head, have));
 }
 

@@ -104,11 +104,13 @@ def fetch(workload, args, number, loader):
     return inputs
 
 
-def train(workload, optimizer, args, record):
+def train(workload, optimizer, args, record, observer):
     loader = torch.cuda.Stream() if args.loader else None
     for number in range(args.steps):
         if number == args.skip:
             record()
+        if observer and number == args.steps - 1:
+            observer.start()
         step(workload, optimizer, fetch(workload, args, number, loader), args)
         if args.sync and (number + 1) % args.sync == 0:
             torch.cuda.synchronize()
@@ -135,6 +137,26 @@ def write_profile(profiler, path):
         file.write(json.dumps(trace, separators=(",", ":")).encode())
 
 
+def observe(args):
+    """The tree of ops of the last step, when optimizer states are there."""
+    if not args.execution_trace:
+        return None
+    observer = torch.profiler.ExecutionTraceObserver()
+    observer.register_callback(args.execution_trace)
+    return observer
+
+
+def write_observed(observer, path):
+    """What the observer wrote, compressed, without the number of the process."""
+    observer.unregister_callback()
+    with open(path) as file:
+        trace = json.load(file)
+    trace["pid"] = 0
+    with gzip.GzipFile(path + ".gz", "wb", mtime=0) as file:
+        file.write(json.dumps(trace, separators=(",", ":")).encode())
+    os.remove(path)
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", choices=MODELS, required=True)
@@ -152,6 +174,8 @@ def arguments():
     parser.add_argument("--sync", type=int, default=0,
                         help="wait for the device after every so many steps")
     parser.add_argument("--entries", type=int, default=1000000, help="length of the history")
+    parser.add_argument("--execution-trace", metavar="NAME.json",
+                        help="the ops of the last step, to NAME.json.gz")
     parser.add_argument("--profile", metavar="NAME.json.gz",
                         help="the profiler watches the same steps, --skip leaves none out")
     parser.add_argument("out", help="NAME.pickle or NAME.pickle.gz")
@@ -171,13 +195,17 @@ def main():
     workload = MODELS[args.model](models.Options(
         attention=args.attention, checkpoint=args.checkpoint, sequence=args.sequence))
     optimizer = OPTIMIZERS[args.optimizer](workload.model.parameters())
+    observer = observe(args)
     try:
         with profile(args) as profiler:
-            train(workload, optimizer, args, record)
+            train(workload, optimizer, args, record, observer)
     except torch.OutOfMemoryError as error:
         print(error, file=sys.stderr)   # the history up to here is what is wanted
     if args.profile:
         write_profile(profiler, args.profile)
+    if observer:
+        observer.stop()
+        write_observed(observer, args.execution_trace)
     snapshot = torch.cuda.memory._snapshot()
     write = gzip.GzipFile(args.out, "wb", mtime=0) if args.out.endswith(".gz") else open(
         args.out, "wb")
