@@ -84,8 +84,8 @@ static uint64_t new_address(mr_placer *placer, const mr_segment *want)
 {
     uint64_t recorded = 0;
     if (placer->addresses)
-        recorded = want->expandable ? recorded_range(placer, want)
-                                    : recorded_address(placer, want);
+        recorded =
+            want->expandable ? recorded_range(placer, want) : recorded_address(placer, want);
     if (recorded) return recorded;
     const uint64_t address = placer->next_address;
     placer->next_address += (want->bytes + ADDRESS_ALIGN - 1) / ADDRESS_ALIGN * ADDRESS_ALIGN;
@@ -156,36 +156,41 @@ uint64_t mr_available(const mr_placer *placer)
 
 typedef enum state { ABSENT, LIVE, PENDING } state;
 
+/* What the driver has to know of a storage to free it: all of it in one line of the cache. */
+typedef struct tenant {
+    mr_block block; /* while it is not ABSENT */
+    uint8_t state;
+    bool deferred;
+} tenant;
+
 typedef struct driver {
     mr_placer *placer;
     const mr_trace *trace;
     const mr_online *policy;
-    uint32_t *bound; /* by storage, while it is not ABSENT: the command that bound it */
-    uint8_t *state;  /* by storage */
+    tenant *tenants;          /* by storage */
     MR_VEC(uint32_t) pending; /* storages that are or were PENDING since the last settling */
 } driver;
 
 static mr_block block_of(const driver *d, uint32_t s)
 {
-    return d->placer->out->cmds.at[d->bound[s]].block;
+    return d->tenants[s].block;
 }
 
 static void bind(driver *d, uint32_t s, const mr_block *block)
 {
-    d->state[s] = LIVE;
-    d->bound[s] = d->placer->out->cmds.n;
+    d->tenants[s] = (tenant){*block, LIVE, d->trace->storages.at[s].deferred};
     write_down(d->placer, MR_BIND, s, block);
 }
 
 static void unbind(driver *d, uint32_t s, const mr_block *block)
 {
-    d->state[s] = ABSENT;
+    d->tenants[s].state = ABSENT;
     write_down(d->placer, MR_UNBIND, s, block);
 }
 
 static void postpone(driver *d, uint32_t s, const mr_block *block)
 {
-    d->state[s] = PENDING;
+    d->tenants[s].state = PENDING;
     MR_PUSH(d->placer->ctx, &d->pending, s);
     write_down(d->placer, MR_DEFER, s, block);
 }
@@ -197,7 +202,7 @@ static void settle(void *self)
     driver *d = self;
     for (uint32_t i = 0; i < d->pending.n; i++) {
         const uint32_t s = d->pending.at[i];
-        if (d->state[s] != PENDING) continue;
+        if (d->tenants[s].state != PENDING) continue;
         const mr_block block = block_of(d, s);
         unbind(d, s, &block);
     }
@@ -225,10 +230,10 @@ static bool allocate(driver *d, uint32_t s)
 
 static void release(driver *d, uint32_t s)
 {
-    if (d->state[s] == ABSENT) return; /* was refused */
+    if (d->tenants[s].state == ABSENT) return; /* was refused */
     const mr_online *policy = d->policy;
     const mr_block block = block_of(d, s);
-    if (!d->trace->storages.at[s].deferred) {
+    if (!d->tenants[s].deferred) {
         unbind(d, s, &block);
         policy->free(policy->self, d->placer, &block);
         return;
@@ -240,8 +245,8 @@ static void release(driver *d, uint32_t s)
 static void complete(driver *d, uint32_t s)
 {
     const mr_online *policy = d->policy;
-    if (d->state[s] == ABSENT) return;
-    if (d->state[s] == LIVE) release(d, s); /* was pending before the first event */
+    if (d->tenants[s].state == ABSENT) return;
+    if (d->tenants[s].state == LIVE) release(d, s); /* was pending before the first event */
     const mr_block block = block_of(d, s);
     unbind(d, s, &block);
     if (policy->done) policy->done(policy->self, d->placer, &block);
@@ -250,7 +255,7 @@ static void complete(driver *d, uint32_t s)
 
 static void carry(driver *d, const mr_carry *pair)
 {
-    if (d->state[pair->from] == ABSENT) return;
+    if (d->tenants[pair->from].state == ABSENT) return;
     const mr_block block = block_of(d, pair->from);
     unbind(d, pair->from, &block);
     bind(d, pair->to, &block);
@@ -314,10 +319,9 @@ static mr_status adopt(driver *d, const mr_history *history)
     mr_placer *placer = d->placer;
     hold(placer, history);
     if (placer->used > placer->capacity)
-        return mr_fail(placer->ctx, MR_EDEVICE,
-                       "the recording begins with %s held, the device has %s",
-                       mr_say_size(placer->ctx, placer->used),
-                       mr_say_size(placer->ctx, placer->capacity));
+        return mr_fail(
+            placer->ctx, MR_EDEVICE, "the recording begins with %s held, the device has %s",
+            mr_say_size(placer->ctx, placer->used), mr_say_size(placer->ctx, placer->capacity));
     uint32_t *handles = MR_NEW_N(placer->ctx, uint32_t, history->start.n);
     MR_TRY(d->policy->adopt(d->policy->self, placer, history, handles));
     for (uint32_t i = 0; i < history->start.n; i++) {
@@ -342,7 +346,8 @@ static bool place_start(driver *d, const mr_schedule *schedule)
             served &= allocate(d, history->start.at[i].storage);
     for (uint32_t s = 0; s < d->trace->storages.n; s++) {
         const mr_storage *storage = &d->trace->storages.at[s];
-        if (storage->before && storage->device == schedule->device && d->state[s] == ABSENT)
+        if (storage->before && storage->device == schedule->device
+            && d->tenants[s].state == ABSENT)
             served &= allocate(d, s);
     }
     return served;
@@ -371,8 +376,7 @@ mr_status mr_place_online(mr_placer *placer, const mr_schedule *schedule,
     driver d = {.placer = placer,
                 .trace = trace,
                 .policy = policy,
-                .bound = MR_NEW_N(placer->ctx, uint32_t, trace->storages.n),
-                .state = MR_NEW_N(placer->ctx, uint8_t, trace->storages.n)};
+                .tenants = MR_NEW_N(placer->ctx, tenant, trace->storages.n)};
     mr_placement *out = placer->out;
     placer->driver = &d;
     placer->settle = policy->done ? settle : NULL;
