@@ -8,7 +8,6 @@
 #include "report.h"
 
 #define OURS "search"
-#define ROUNDS 3 /* of the search: a second or two of work where there is much to gain */
 
 typedef struct attempt {
     const char *name;
@@ -21,6 +20,7 @@ typedef struct attempts {
     mr_ctx *ctx;
     const mr_args *args;
     const mr_plan_task *task;
+    plan_turns turns;
     plan_answer ours; /* no offsets when the search was not asked for */
     MR_VEC(attempt) all;
 } attempts;
@@ -34,15 +34,16 @@ static double seconds_of(clockid_t clock)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void search(attempts *t, plan_layout *out)
+static void plan(attempts *t, const plan_rule *rule, plan_layout *out)
 {
     const plan_effort effort = {.seconds = (double)t->args->seconds,
-                                .rounds = ROUNDS,
                                 .threads = (uint32_t)t->args->jobs,
                                 .capacity = t->args->capacity,
                                 .minimize = t->args->minimize};
-    plan_solve(t->ctx, &t->task->problem, &effort, &t->ours);
-    *out = t->ours.layout;
+    plan_answer answer;
+    plan_turns_solve(t->ctx, &t->turns, rule, &effort, &answer);
+    if (!rule) t->ours = answer;
+    *out = answer.layout;
 }
 
 static mr_status try(attempts *t, const char *name, const plan_rule *rule)
@@ -50,8 +51,7 @@ static mr_status try(attempts *t, const char *name, const plan_rule *rule)
     attempt a = {.name = name, .measured = true};
     const double begun = seconds_of(CLOCK_MONOTONIC);
     const double begun_processor = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-    if (rule) rule->run(t->ctx, &t->task->problem, &a.layout);
-    else search(t, &a.layout);
+    plan(t, rule, &a.layout);
     a.seconds = seconds_of(CLOCK_MONOTONIC) - begun;
     a.processor_seconds = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - begun_processor;
     MR_PUSH(t->ctx, &t->all, a);
@@ -82,17 +82,25 @@ static mr_status check_names(mr_ctx *ctx, const mr_args *args)
     return MR_OK;
 }
 
+static mr_status try_if_asked(attempts *t, const char *name, const plan_rule *rule)
+{
+    if (!is_asked_for(t->args, name) || !plan_turns_knows(&t->turns, rule)) return MR_OK;
+    mr_watch *watch = mr_watch_new(t->ctx, 1);
+    mr_watch_attach(watch, t->ctx, 0, name);
+    const mr_status status = try(t, name, rule);
+    mr_watch_done(watch, 0);
+    mr_watch_finish(watch);
+    return status;
+}
+
 static mr_status try_all(attempts *t)
 {
-    const plan_problem *problem = &t->task->problem;
     if (t->task->given.offset) {
-        MR_TRY(plan_check(t->ctx, problem, &t->task->given));
+        MR_TRY(plan_check(t->ctx, &t->task->problem, &t->task->given));
         MR_PUSH(t->ctx, &t->all, (attempt){.name = "as given", .layout = t->task->given});
     }
-    if (is_asked_for(t->args, OURS)) MR_TRY(try(t, OURS, NULL));
-    for (const plan_rule *r = plan_rules; r->name; r++)
-        if (is_asked_for(t->args, r->name) && plan_rule_knows(r, problem))
-            MR_TRY(try(t, r->name, r));
+    MR_TRY(try_if_asked(t, OURS, NULL));
+    for (const plan_rule *r = plan_rules; r->name; r++) MR_TRY(try_if_asked(t, r->name, r));
     if (t->all.n) return MR_OK;
     return mr_fail(t->ctx, MR_EUNSUPPORTED, "none of these rules can plan this problem");
 }
@@ -209,6 +217,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     MR_TRY(mr_output_check(ctx, args->words.at[0], args->output));
     MR_TRY(mr_plan_read(ctx, args, &task));
     attempts t = {.ctx = ctx, .args = args, .task = &task};
+    MR_TRY(plan_turns_make(ctx, &task.problem, &t.turns));
     MR_TRY(try_all(&t));
     if (args->output)
         MR_TRY(mr_plan_write(ctx, args->output, &task.problem, &best_of(&t)->layout));

@@ -15,9 +15,10 @@
 /* column, name in a header */
 #define COLUMN_LIST(X)                                                                         \
     X(id, "id")                                                                                \
-    X(id, "buffer") X(id, "buffer_id") X(lower, "lower") X(lower, "start") X(lower, "begin")   \
-        X(upper, "upper") X(last, "end") X(size, "size") X(alignment, "alignment")             \
-            X(gaps, "gaps") X(offset, "offset") X(hint, "hint")
+    X(id, "buffer")                                                                            \
+    X(id, "buffer_id") X(lower, "lower") X(lower, "start") X(lower, "begin") X(upper, "upper") \
+        X(last, "end") X(size, "size") X(alignment, "alignment") X(gaps, "gaps")               \
+            X(offset, "offset") X(hint, "hint")
 
 typedef enum column {
     id,
@@ -236,6 +237,8 @@ static mr_status read_recording(mr_ctx *ctx, const mr_args *args, mr_plan_task *
     MR_TRY(mr_schedule_make(ctx, &scene->trace, scene->cuda_devices[0], once));
     mr_schedule_workspaces(ctx, &scene->trace, once);
     MR_TRY(mr_schedule_repeat(ctx, once, scene->iterations, all));
+    if (scene->iterations > 1 && !all->history)
+        mr_schedule_first_step(ctx, &scene->trace, all); /* as compare has it */
     MR_TRY(plan_listen(ctx, all, args->align, &out->problem));
     if (out->problem.buffers.n) return MR_OK;
     return mr_fail(ctx, MR_EINPUT, "'%s' asks for no memory: nothing to plan",

@@ -70,8 +70,8 @@ static mr_trace random_lives(mr_ctx *ctx, uint64_t seed, bool some_before)
         if (trace.events.n < 120 && draw(&state) % 100 < 52) {
             const bool before = some_before && trace.storages.n < 9;
             MR_PUSH(ctx, &trace.storages,
-                    (mr_storage){.bytes = 1 + draw(&state) % 60, .stack = MR_NONE,
-                                 .before = before});
+                    (mr_storage){
+                        .bytes = 1 + draw(&state) % 60, .stack = MR_NONE, .before = before});
             MR_PUSH(ctx, &live, trace.storages.n - 1);
             if (!before)
                 MR_PUSH(ctx, &trace.events, (mr_event){MR_ALLOC, trace.storages.n - 1});
@@ -111,6 +111,34 @@ TEST(whatever_lives_across_iterations_is_placed)
         if (scripted_run(&ctx, &trace, seed % 2 ? "plan" : "plan:rule=first_fit", UINT64_MAX,
                          2 + (uint32_t)seed % 3, &answer))
             TEST_FAIL("seed %d: %s", (int)seed, ctx.failure.text);
+        mr_ctx_clear(&ctx);
+    }
+}
+
+/* The command lays out what it listens to; compare asks the strategy. */
+TEST(one_iteration_is_planned_for_all_whoever_asks)
+{
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        mr_ctx ctx = {0};
+        const plan_rule *rule = seed % 2 ? &plan_rules[0] : NULL;
+        const plan_effort effort = {.threads = 1};
+        const mr_trace trace = random_lives(&ctx, seed, seed % 3 == 0);
+        mr_answer answer;
+        mr_schedule once, all;
+        plan_problem whole;
+        plan_turns turns;
+        plan_answer planned;
+        if (mr_schedule_make(&ctx, &trace, 0, &once)) TEST_FAIL("%s", ctx.failure.text);
+        CHECK_EQ(mr_schedule_repeat(&ctx, &once, 4, &all), MR_OK);
+        CHECK_EQ(plan_listen(&ctx, &all, 1, &whole), MR_OK);
+        CHECK_EQ(plan_turns_make(&ctx, &whole, &turns), MR_OK);
+        plan_turns_solve(&ctx, &turns, rule, &effort, &planned);
+        CHECK_EQ(plan_check(&ctx, &whole, &planned.layout), MR_OK);
+        CHECK(planned.bound >= whole.load && planned.bound <= planned.layout.height);
+        CHECK_EQ(scripted_run(&ctx, &trace, rule ? "plan:rule=tflite" : "plan", UINT64_MAX, 4,
+                              &answer),
+                 MR_OK);
+        CHECK_EQ(answer.metrics.peak_reserved, planned.layout.height);
         mr_ctx_clear(&ctx);
     }
 }

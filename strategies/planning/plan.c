@@ -60,43 +60,20 @@ static void speak_free(void *self, mr_placer *placer, const mr_block *block)
 
 /* ---- the strategy -------------------------------------------------------------------- */
 
-static bool can_choose(const settings *s, const plan_problem *problem)
-{
-    return !s->rule || plan_rule_knows(&plan_rules[s->rule - 1], problem);
-}
-
 static mr_status choose(mr_ctx *ctx, const settings *s, const plan_problem *problem,
                         plan_layout *out)
 {
-    if (!s->rule) {
-        const plan_effort effort = {
-            .seconds = s->seconds, .threads = (uint32_t)s->threads, .minimize = s->minimize};
-        plan_answer answer;
-        plan_solve(ctx, problem, &effort, &answer);
-        *out = answer.layout;
-        return MR_OK;
-    }
-    const plan_rule *rule = &plan_rules[s->rule - 1];
-    if (!can_choose(s, problem))
+    const plan_rule *rule = s->rule ? &plan_rules[s->rule - 1] : NULL;
+    const plan_effort effort = {
+        .seconds = s->seconds, .threads = (uint32_t)s->threads, .minimize = s->minimize};
+    plan_turns turns;
+    plan_answer answer;
+    MR_TRY(plan_turns_make(ctx, problem, &turns));
+    if (!plan_turns_knows(&turns, rule))
         return mr_fail(ctx, MR_EUNSUPPORTED, "rule %s places up to %u buffers, here are %u",
                        rule->name, rule->most, problem->buffers.n);
-    rule->run(ctx, problem, out);
-    return MR_OK;
-}
-
-/* Where the fold is not exact, a plan of all iterations may be lower. */
-static mr_status choose_for_all(mr_ctx *ctx, const settings *s, const plan_problem *problem,
-                                plan_layout *out)
-{
-    plan_fold fold;
-    plan_layout once, apart;
-    if (!plan_fold_make(ctx, problem, &fold)) return choose(ctx, s, problem, out);
-    MR_TRY(plan_prepare(ctx, &fold.problem));
-    MR_TRY(choose(ctx, s, &fold.problem, &once));
-    plan_unfold(ctx, problem, &fold, &once, out);
-    if (fold.exact || !can_choose(s, problem)) return MR_OK;
-    MR_TRY(choose(ctx, s, problem, &apart));
-    if (apart.height < out->height) *out = apart;
+    plan_turns_solve(ctx, &turns, rule, &effort, &answer);
+    *out = answer.layout;
     return MR_OK;
 }
 
@@ -107,7 +84,7 @@ static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, m
     plan_layout layout = {0};
     MR_TRY(plan_listen(ctx, in, s->align, &problem));
     if (problem.buffers.n) {
-        MR_TRY(choose_for_all(ctx, s, &problem, &layout));
+        MR_TRY(choose(ctx, s, &problem, &layout));
         MR_TRY(plan_check(ctx, &problem, &layout));
     }
     speaker says = {.layout = &layout};

@@ -140,7 +140,6 @@ bool plan_rule_knows(const plan_rule *rule, const plan_problem *problem);
 typedef struct plan_effort {
     double seconds;    /* stop after so long; 0: stop after a fixed amount of work, so that the
                           same question has the same answer on every machine */
-    uint32_t rounds;   /* of that, each as much as all before; 0: 2 */
     uint32_t threads;  /* at least 1; the answer does not depend on it unless time ran out */
     uint64_t capacity; /* stop once a layout is no higher; 0: go on */
     bool minimize;     /* go on until the height is proven to be the least */
@@ -158,5 +157,21 @@ typedef struct plan_answer {
 
 void plan_solve(mr_ctx *ctx, const plan_problem *problem, const plan_effort *effort,
                 plan_answer *out);
+
+/* ---- all iterations ------------------------------------------------------------------ */
+
+/* A problem of several iterations: those that are alike are planned once. */
+typedef struct plan_turns {
+    const plan_problem *whole;
+    bool folded;
+    plan_fold fold;
+} plan_turns;
+
+mr_status plan_turns_make(mr_ctx *ctx, const plan_problem *whole, plan_turns *out);
+/* Can the rule be asked?  NULL, here and below, is our search. */
+bool plan_turns_knows(const plan_turns *turns, const plan_rule *rule);
+/* Of rules only the layout is set. */
+void plan_turns_solve(mr_ctx *ctx, const plan_turns *turns, const plan_rule *rule,
+                      const plan_effort *effort, plan_answer *out);
 
 #endif

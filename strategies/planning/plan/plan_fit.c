@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#define STRIDE 1024 /* buffers between two reports of progress */
+
 /* ---- looking for a place ------------------------------------------------------------- */
 
 typedef struct hunt {
@@ -110,6 +112,7 @@ void plan_place_in_order(mr_ctx *ctx, const plan_problem *problem, const uint32_
     }
     for (uint32_t i = 0; i < n; i++) {
         const plan_buffer *b = &problem->buffers.at[order[i]];
+        if (i % STRIDE == 0) mr_progress(ctx, "placing", (double)i / n);
         if (b->fixed != PLAN_ANYWHERE) continue;
         const hunt h = {.bytes = b->bytes, .align = b->align, .fit = fit};
         const plan_piece *whole = &problem->pieces.at[b->piece];

@@ -193,6 +193,7 @@ double plan_now(void); /* seconds since some moment */
 typedef struct plan_clock {
     uint32_t threads;
     double until; /* as plan_now counts, 0 for no limit */
+    bool quiet;   /* somebody else says how far the work is */
 } plan_clock;
 
 bool plan_is_over(const plan_clock *clock);
@@ -221,7 +222,7 @@ plan_quest *plan_quest_new(mr_ctx *ctx, const plan_problem *problem, const plan_
  * higher than `enough`.  Only of that height are layouts searched for where `to_fit`. */
 void plan_quest_go(plan_quest *quest, uint64_t enough, uint64_t work, uint32_t round,
                    bool to_fit);
-void plan_quest_end(plan_quest *quest); /* frees what its searches took */
+void plan_quest_end(plan_quest *quest); /* frees what chains and searches took */
 /* No layout is lower than `low`, one of `high` has these bases. */
 uint64_t plan_quest_low(const plan_quest *quest);
 uint64_t plan_quest_high(const plan_quest *quest);

@@ -6,6 +6,8 @@
  */
 #include "plan_internal.h"
 
+#include <stdatomic.h>
+
 #define CHAINS (PLAN_KEYS + PLAN_MIXED)
 #define TURN 128             /* work of a dive, for each box */
 #define PAIRS 10             /* that first fit compares for the same work */
@@ -23,11 +25,13 @@ struct plan_quest {
     uint64_t work;      /* in this round */
     uint64_t *base;
     const char *found_by;
+    mr_ctx room[CHAINS]; /* of each chain */
     plan_squeezer *chains[CHAINS];
     uint32_t chains_n;
-    uint64_t spare[CHAINS]; /* work that was not done yet */
-    plan_probe *main;       /* at what is enough; kept over the rounds */
-    uint64_t target;        /* its capacity */
+    _Atomic uint32_t first, begun; /* chain of the lowest number that needs no other; dives */
+    uint64_t spare[CHAINS];        /* work that was not done yet */
+    plan_probe *main;              /* at what is enough; kept over the rounds */
+    uint64_t target;               /* its capacity */
     uint64_t nodes;
 };
 
@@ -64,14 +68,27 @@ static uint64_t work_of_turn(const plan_quest *q, uint32_t chain)
 
 static bool squeeze_once(plan_quest *q, uint32_t chain)
 {
+    if (!q->chains[chain])
+        q->chains[chain] = plan_squeezer_new(&q->room[chain], q->problem, q->field, chain);
     plan_squeeze(q->chains[chain]);
     const uint64_t height = plan_squeezer_height(q->chains[chain]);
     return height > q->low && height > q->enough;
 }
 
+/* Nobody with a higher number needs to begin once a layout is as low as can be; nor anybody but
+ * the first when time is up. */
 static void begin_chain(void *self, uint32_t chain)
 {
-    squeeze_once(self, chain);
+    plan_quest *q = self;
+    uint32_t first = atomic_load(&q->first);
+    if (first < chain || (chain && plan_is_over(q->clock))) return;
+    q->spare[chain] = 0;
+    if (squeeze_once(q, chain)) {
+        const uint32_t begun = atomic_fetch_add(&q->begun, 1) + 1;
+        if (!q->clock->quiet) mr_progress(q->ctx, "dives", (double)begun / PLAN_KEYS);
+        return;
+    }
+    while (chain < first && !atomic_compare_exchange_weak(&q->first, &first, chain)) continue;
 }
 
 static void squeeze_chain(void *self, uint32_t chain)
@@ -87,7 +104,7 @@ static void squeeze_chain(void *self, uint32_t chain)
 static void collect(plan_quest *q, const char *found_by)
 {
     for (uint32_t i = 0; i < q->chains_n; i++) {
-        const uint64_t height = plan_squeezer_height(q->chains[i]);
+        const uint64_t height = q->chains[i] ? plan_squeezer_height(q->chains[i]) : UINT64_MAX;
         if (height < UINT64_MAX) keep(q, height, plan_squeezer_bases(q->chains[i]), found_by);
     }
 }
@@ -96,7 +113,6 @@ static void add_chains(plan_quest *q, uint32_t n)
 {
     for (uint32_t i = q->chains_n; i < n; i++) {
         const uint64_t work = work_of_turn(q, i);
-        q->chains[i] = plan_squeezer_new(q->ctx, q->problem, q->field, i);
         q->spare[i] = work < HEAD ? work : HEAD;
     }
     q->chains_n = n;
@@ -188,6 +204,8 @@ plan_quest *plan_quest_new(mr_ctx *ctx, const plan_problem *problem, const plan_
                       .low = field ? field->load : problem->load,
                       .high = UINT64_MAX};
     q->base = MR_NEW_N(ctx, uint64_t, q->n);
+    atomic_init(&q->first, MR_NONE);
+    atomic_init(&q->begun, 0);
     add_chains(q, PLAN_KEYS);
     plan_team(clock->threads, PLAN_KEYS, begin_chain, q);
     collect(q, field ? "dive" : "first fit");
@@ -206,6 +224,7 @@ void plan_quest_go(plan_quest *q, uint64_t enough, uint64_t work, uint32_t round
 void plan_quest_end(plan_quest *q)
 {
     end_main(q);
+    for (uint32_t i = 0; i < q->chains_n; i++) mr_ctx_clear(&q->room[i]);
 }
 
 uint64_t plan_quest_low(const plan_quest *q)

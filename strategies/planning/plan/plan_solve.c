@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define ROUNDS 2         /* when nothing else says how long */
+#define ROUNDS 3         /* when nothing else says how long */
 #define ROUNDS_TO_FIT 12 /* when a capacity does */
 #define WORK                                                                                   \
     ((uint64_t)5e5) /* of each chain and each way in the first round: boxes and sections */
@@ -50,8 +50,16 @@ static uint64_t enough_of(const solver *s)
 static uint32_t rounds_of(const plan_effort *effort)
 {
     if (effort->minimize || effort->seconds > 0) return UINT32_MAX;
-    if (effort->capacity) return ROUNDS_TO_FIT;
-    return effort->rounds ? effort->rounds : ROUNDS;
+    return effort->capacity ? ROUNDS_TO_FIT : ROUNDS;
+}
+
+/* How much of the rounds, or of the time, is over. */
+static void say(const solver *s, uint32_t round, double part)
+{
+    const uint32_t rounds = rounds_of(s->effort);
+    double done = (round + part) / rounds;
+    if (s->clock.until > 0) done = 1 - (s->clock.until - plan_now()) / s->effort->seconds;
+    mr_progress(s->ctx, "squeezing and searching", done);
 }
 
 /* ---- all at once --------------------------------------------------------------------- */
@@ -84,6 +92,7 @@ static plan_quest *begin(solver *s)
 static void cut_out_core(solver *s)
 {
     plan_core_make(s->ctx, &s->field, s->low, &s->core);
+    s->clock.quiet = s->core.parts.n > 1;
     for (uint32_t i = 0; i < s->core.parts.n; i++)
         MR_PUSH(s->ctx, &s->quests,
                 plan_quest_new(s->ctx, s->problem, &s->core.parts.at[i].field, &s->clock));
@@ -111,12 +120,14 @@ static void look_at_parts(solver *s)
 static void run_round(solver *s, uint32_t round)
 {
     const uint64_t work = WORK << (round < 32 ? round : 32), enough = enough_of(s);
-    uint32_t open = 0;
+    uint32_t open = 0, gone = 0;
     for (uint32_t i = 0; i < s->quests.n; i++) open += top_of(s, i) > enough;
     for (uint32_t i = 0; i < s->quests.n && !plan_is_over(&s->clock); i++)
-        if (top_of(s, i) > enough)
+        if (top_of(s, i) > enough) {
             plan_quest_go(s->quests.at[i], enough - s->core.parts.at[i].floor, work / open,
                           round, s->effort->capacity > 0);
+            say(s, round, (double)++gone / open);
+        }
     look_at_parts(s);
 }
 
@@ -129,7 +140,6 @@ static void put_together(solver *s)
         for (uint32_t b = 0; b < p->field.n; b++)
             s->core.base[p->field.boxes[b].buffer] = p->floor + base[b];
         if (top_of(s, i) == s->high) found_by = plan_quest_found_by(s->quests.at[i]);
-        s->answer->nodes += plan_quest_nodes(s->quests.at[i]);
     }
     plan_core_finish(s->ctx, &s->field, &s->core);
     tell(s, s->core.base, found_by);
@@ -148,9 +158,12 @@ static void solve_core(solver *s)
         }
         run_round(s, r);
     }
-    for (uint32_t i = 0; i < s->quests.n; i++) plan_quest_end(s->quests.at[i]);
     if (s->high < first) put_together(s);
     else s->high = first;
+    for (uint32_t i = 0; i < s->quests.n; i++) {
+        plan_quest_end(s->quests.at[i]);
+        s->answer->nodes += plan_quest_nodes(s->quests.at[i]);
+    }
 }
 
 /* ---- not plain ----------------------------------------------------------------------- */
@@ -165,6 +178,7 @@ static void solve_in_order(solver *s, plan_quest *q)
         }
         plan_quest_go(q, enough_of(s), WORK << (r < 32 ? r : 32), r, s->effort->capacity > 0);
         s->high = plan_quest_high(q);
+        say(s, r, 1);
     }
     tell(s, plan_quest_bases(q), plan_quest_found_by(q));
 }
@@ -213,6 +227,7 @@ void plan_solve(mr_ctx *ctx, const plan_problem *problem, const plan_effort *eff
     if (fixed > s.low) s.low = fixed;
     plan_quest *all = begin(&s);
     if (!problem->plain) solve_in_order(&s, all);
-    else if (!is_enough(&s)) solve_core(&s);
+    plan_quest_end(all);
+    if (problem->plain && !is_enough(&s)) solve_core(&s);
     set_bound(&s);
 }
