@@ -31,7 +31,7 @@ static uint32_t find(const et_file *f, uint64_t id)
 /* The outermost node is its own parent. */
 static mr_status link_up(et_file *f)
 {
-    qsort(f->nodes.at, f->nodes.n, sizeof *f->nodes.at, by_id);
+    if (f->nodes.n) qsort(f->nodes.at, f->nodes.n, sizeof *f->nodes.at, by_id);
     for (uint32_t i = 0; i < f->nodes.n; i++) {
         et_node *node = &f->nodes.at[i];
         if (i && node->id == node[-1].id)
