@@ -59,7 +59,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 static const mr_option options[] = {
     MR_OPTION("gpu", 0, NUMBER, gpu, 0, 1023, "N", "which GPU of this machine (default 0)"),
     MR_OPTION("device", 'd', TEXT, device, 0, 0, "NAME",
-              "row of devices.csv to take the rest from, such as matrix rates"),
+              "row of devices.csv to take the rest from, such as peak rates"),
     MR_OPTION("output", 'o', TEXT, output, 0, 0, "FILE", "write there instead of printing"),
     {0},
 };
@@ -69,7 +69,8 @@ const mr_command mr_command_calibrate = {
     .usage = "",
     .summary = "measures a GPU of this machine and prints its row for devices.csv",
     .more = "Nothing else should run on it: the context is what is taken before anything is\n"
-            "asked for.  Matrix products are not measured.",
+            "asked for.  Rates of matrix products need a cuBLAS; where the row has one, it stays, and how\n"
+            "much of it is reached is measured.",
     .options = options,
     .words_min = 0,
     .words_max = 0,

@@ -85,9 +85,8 @@ static mr_status measure_pages(const bench *b, mr_device *out)
 {
     mr_cuda *c = b->c;
     double maps[TRIES], unmaps[TRIES];
-    const mr_segment range = {.bytes = TRIES * c->granularity,
-                              .page = c->granularity,
-                              .expandable = true};
+    const mr_segment range = {
+        .bytes = TRIES * c->granularity, .page = c->granularity, .expandable = true};
     MR_TRY(mr_cuda_reserve(c, b->ctx, &range, 0));
     for (uint32_t i = 0; i < TRIES; i++) {
         const mr_block page = {0, 0, i * c->granularity, c->granularity};
@@ -112,8 +111,8 @@ static mr_cuda_result run_copy(const bench *b, uint64_t bytes)
     uint64_t to = b->a, from = b->b, words = bytes / MR_WORD;
     void *arguments[] = {&to, &from, &words};
     const unsigned blocks = (unsigned)b->c->processors * 8;
-    return b->c->driver.launch(b->copy, blocks, 1, 1, MR_THREADS, 1, 1, 0,
-                               b->c->lane[0].stream, arguments, NULL);
+    return b->c->driver.launch(b->copy, blocks, 1, 1, MR_THREADS, 1, 1, 0, b->c->lane[0].stream,
+                               arguments, NULL);
 }
 
 static mr_cuda_result run_in(const bench *b, uint64_t bytes)
@@ -173,6 +172,79 @@ static mr_status measure_speeds(const bench *b, mr_device *out)
     return check(b, b->c->driver.wait(), "finish its work");
 }
 
+/* ---- matrix products --------------------------------------------------------------------- */
+
+static const struct precision {
+    int type, sums;
+    size_t rate, reached; /* in mr_device; 0: nothing of its own */
+} precisions[] = {
+    {MR_CUBLAS_FLOAT32, MR_CUBLAS_IN_FP32, offsetof(mr_device, fp32),
+     offsetof(mr_device, eff_matmul_fp32)},
+    {MR_CUBLAS_FLOAT32, MR_CUBLAS_IN_TF32, offsetof(mr_device, tf32),
+     offsetof(mr_device, eff_matmul_tf32)},
+    {MR_CUBLAS_FLOAT16, MR_CUBLAS_IN_FP32, offsetof(mr_device, fp16),
+     offsetof(mr_device, eff_matmul_half)},
+    {MR_CUBLAS_BFLOAT16, MR_CUBLAS_IN_FP32, offsetof(mr_device, bf16), 0},
+};
+
+/* Large enough to reach what can be reached: two factors in one buffer, the result in another.
+ */
+enum { ROWS = 4096 };
+
+static mr_cublas_result multiply(const bench *b, const struct precision *p)
+{
+    static const float one = 1, zero = 0;
+    const uint64_t matrix = (uint64_t)ROWS * ROWS * (p->type == MR_CUBLAS_FLOAT32 ? 4 : 2);
+    return b->c->cublas.product(b->c->lane[0].cublas, 0, 0, ROWS, ROWS, ROWS, &one,
+                                (const void *)b->a, p->type, ROWS, 0,
+                                (const void *)(b->a + matrix), p->type, ROWS, 0, &zero,
+                                (void *)b->b, p->type, ROWS, 0, 1, p->sums, MR_CUBLAS_ANY);
+}
+
+static mr_cuda_result run_product(const bench *b, uint64_t which)
+{
+    return multiply(b, &precisions[which]);
+}
+
+static uint64_t *field(mr_device *d, size_t offset)
+{
+    return (uint64_t *)(void *)((char *)d + offset);
+}
+
+/* A rate that a row names is what the device could do: how much of it is reached was measured.
+ * One that it does not name is what was measured. */
+static void tell_rate(const struct precision *p, double rate, mr_device *out)
+{
+    uint64_t *peak = field(out, p->rate);
+    const bool known = *peak != 0;
+    if (!known) *peak = whole(rate);
+    if (p->reached && *peak) *field(out, p->reached) = whole(1000 * rate / (double)*peak);
+}
+
+/* Not every device has every precision: what cannot be done stays as it was, and so does TF32
+ * where it is no faster than what it stands for. */
+static mr_status measure_products(const bench *b, mr_device *out)
+{
+    mr_cuda *c = b->c;
+    double fp32 = 0;
+    if (b->bytes < 2 * sizeof(float) * ROWS * ROWS || !mr_cublas_open(&c->cublas)) return MR_OK;
+    const mr_cublas_result made = c->cublas.create(&c->lane[0].cublas);
+    if (made) c->lane[0].cublas = NULL;
+    MR_TRY(mr_cublas_check(b->ctx, made, "start"));
+    MR_TRY(mr_cublas_check(b->ctx, c->cublas.use(c->lane[0].cublas, c->lane[0].stream),
+                           "work on a stream"));
+    for (uint32_t i = 0; i < MR_COUNT(precisions); i++) {
+        double ns = 0;
+        if (multiply(b, &precisions[i]) == MR_CUBLAS_CANNOT) continue;
+        MR_TRY(time_on_device(b, run_product, i, &ns));
+        const double rate = ns > 0 ? 2.0 * ROWS * ROWS * ROWS * 1e9 / ns : 0;
+        if (i == 0) fp32 = rate;
+        if (precisions[i].sums != MR_CUBLAS_IN_TF32 || rate > 1.2 * fp32)
+            tell_rate(&precisions[i], rate, out);
+    }
+    return MR_OK;
+}
+
 /* ---- all of it --------------------------------------------------------------------------- */
 
 static mr_status prepare(bench *b)
@@ -224,6 +296,7 @@ static mr_status measure(bench *b, mr_device *out)
     MR_TRY(measure_pages(b, out));
     mr_status status = prepare(b);
     if (!status) status = measure_speeds(b, out);
+    if (!status) status = measure_products(b, out);
     return put_away(b, status);
 }
 

@@ -153,11 +153,12 @@ static mr_status take_scratch(mr_cuda *c, mr_ctx *ctx, uint64_t bytes, mr_cuda_p
     const mr_cuda_result result = d->take(out, bytes);
     if (result) *out = 0;
     MR_TRY(mr_cuda_check(ctx, d, result, "give memory for products"));
-    return mr_cuda_check(ctx, d, d->set(*out, FILLING, bytes), "fill memory");
+    MR_TRY(mr_cuda_check(ctx, d, d->set(*out, FILLING, bytes), "fill memory"));
+    return mr_cuda_check(ctx, d, d->wait(), "finish its work"); /* no stream waits for that */
 }
 
-/* cuBLAS loads a kernel when it is first needed, and that takes memory, which is not the
- * replay's. */
+/* cuBLAS loads a kernel when it is first needed, and a handle may take memory to work in with
+ * its first product: neither is the replay's. */
 static mr_status warm_up(mr_cuda *c, mr_ctx *ctx, const products *shapes, uint64_t room)
 {
     mr_cuda_pointer at = 0;
@@ -168,6 +169,8 @@ static mr_status warm_up(mr_cuda *c, mr_ctx *ctx, const products *shapes, uint64
             at, at, at, p->rows * p->terms, p->terms * p->columns, p->rows * p->columns};
         const places conv = p->out == MR_NONE ? in_scratch(c, p) : same;
         status = compute(c, ctx, 0, p, &conv);
+        for (uint32_t l = 1; !status && !i && l < c->lanes; l++)
+            if (c->lane[l].cublas) status = compute(c, ctx, l, p, &conv);
     }
     if (!status) status = mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work");
     if (at) status = mr_cuda_first(ctx, status, c, c->driver.give(at), "take memory back");

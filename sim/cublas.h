@@ -20,6 +20,7 @@ enum { /* types of numbers, what sums are made in, which algorithm */
     MR_CUBLAS_IN_FP64 = 70,
     MR_CUBLAS_IN_TF32 = 77,
     MR_CUBLAS_ANY = -1,
+    MR_CUBLAS_CANNOT = 15, /* a result: not on this device */
 };
 
 /* field, name in the library, arguments; matrices are column by column */

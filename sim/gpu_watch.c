@@ -57,9 +57,11 @@ static void count_others(mr_gpu_watch *w, mr_disturbance *out)
     unsigned n = MOST;
     uint32_t others = 0;
     uint64_t bytes = 0;
+    bool met = false; /* oneself: in a container one is known by another number */
     if (w->processes(w->gpu, &n, at)) return;
-    for (unsigned i = 0; i < n && i < MOST; i++) {
-        if (at[i].pid == (unsigned)getpid()) continue;
+    for (unsigned i = 0; i < n && i < MOST; i++) met |= at[i].pid == (unsigned)getpid();
+    for (unsigned i = met ? 0 : 1; i < n && i < MOST; i++) {
+        if (met && at[i].pid == (unsigned)getpid()) continue;
         others++;
         if (at[i].bytes != ~0ull) bytes += at[i].bytes;
     }

@@ -20,8 +20,9 @@ if(MR_NVCC)
     endif()
   endforeach()
   list(APPEND targets -gencode arch=compute_${newest},code=compute_${newest})
+  # Older drivers cannot read what newer releases compress.
   add_custom_command(OUTPUT "${kernels_image}" DEPENDS sim/kernels.cu sim/kernels.h
-                     COMMAND "${MR_NVCC}" -O3 -fatbin ${targets} -Werror all-warnings
+                     COMMAND "${MR_NVCC}" -O3 -fatbin --no-compress ${targets} -Werror all-warnings
                              -I "${PROJECT_SOURCE_DIR}/sim" -o "${kernels_image}"
                              "${PROJECT_SOURCE_DIR}/sim/kernels.cu")
 else()

@@ -62,6 +62,7 @@ SAME("bfloat16", (int)MR_CUBLAS_BFLOAT16, (int)CUDA_R_16BF);
 SAME("sums in single", (int)MR_CUBLAS_IN_FP32, (int)CUBLAS_COMPUTE_32F);
 SAME("sums in double", (int)MR_CUBLAS_IN_FP64, (int)CUBLAS_COMPUTE_64F);
 SAME("sums in TF32", (int)MR_CUBLAS_IN_TF32, (int)CUBLAS_COMPUTE_32F_FAST_TF32);
+SAME("not on this device", (int)MR_CUBLAS_CANNOT, (int)CUBLAS_STATUS_NOT_SUPPORTED);
 SAME("any algorithm", (int)MR_CUBLAS_ANY, (int)CUBLAS_GEMM_DEFAULT);
 
 #ifdef HAS_NVTX

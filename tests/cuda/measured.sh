@@ -91,6 +91,7 @@ warning: the GPU was slowed down by its limit of power
 warning: the GPU was slowed down by its temperature
 warning: the GPU is divided (MIG), others may use its bandwidth"
 [ "$(disturbed 2 0x24 1)" = "$expected" ] || complain "said of disturbances: $(disturbed 2 0x24 1)"
+[ -z "$(FAKE_NVML_HIDDEN=1 disturbed 0 0 0)" ] || complain "takes itself for another process"
 [ -z "$(disturbed 0 0 0)" ] || complain "said of no disturbance: $(disturbed 0 0 0)"
 
 # A profiler hears of every op within its phase, its spec, and of nothing when there is none.

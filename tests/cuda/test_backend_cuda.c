@@ -199,9 +199,9 @@ static mr_status calibrate(uint64_t fail, mr_device *out)
     mr_ctx ctx = {0};
     const mr_manner manner = {.compute = MR_COMPUTE_TOUCH, .kernels = kernels};
     fake_cuda_reset();
-    fake_cuda_settings()->memory = MR_GIB;
+    fake_cuda_settings()->memory = 5 * MR_GIB;
     fake_cuda_settings()->fail = fail;
-    *out = (mr_device){.fp32 = 7};
+    *out = (mr_device){.fp32 = 7000000000000};
     const mr_status status = mr_cuda_calibrate(&ctx, &manner, out);
     out->description = NULL; /* gone with the context */
     CHECK_STR(fake_cuda_violation(), "");
@@ -217,11 +217,12 @@ TEST(calibration_tells_what_a_device_has_and_leaves_the_rest)
 {
     mr_device measured;
     CHECK(calibrate(0, &measured) == MR_OK);
-    CHECK_EQ(measured.memory, MR_GIB);
+    CHECK_EQ(measured.memory, 5 * MR_GIB);
     CHECK_EQ(measured.context, CONTEXT);
     CHECK_EQ(measured.granularity, 2 * MR_MIB);
-    CHECK_EQ(measured.fp32, 7);
+    CHECK_EQ(measured.fp32, 7000000000000);
     CHECK(measured.bandwidth && measured.link);
+    CHECK(measured.fp16 && measured.bf16 && measured.eff_matmul_fp32);
 }
 
 /* All calls up to the launches, of which there are thousands, and some of these. */
