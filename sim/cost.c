@@ -263,6 +263,19 @@ mr_work mr_work_of(const mr_trace *trace, const mr_op *op)
     return work;
 }
 
+static uint64_t width_of(mr_precision precision)
+{
+    return precision == MR_FP32 ? 4 : precision == MR_FP8 ? 1 : 2;
+}
+
+uint64_t mr_workspace_for(const mr_trace *was, const mr_trace *is, uint32_t o)
+{
+    const mr_work before = mr_work_of(was, &was->ops.at[o]), now = mr_work_of(is, &is->ops.at[o]);
+    const uint64_t workspace = was->ops.at[o].workspace;
+    if (before.math != MR_CONV && before.math != MR_WINOGRAD) return workspace;
+    return workspace / width_of(before.precision) * width_of(now.precision);
+}
+
 /* ---- time -------------------------------------------------------------------------------- */
 
 #define LONGEST 1e15 /* ns; what takes eleven days is not looked at more closely */

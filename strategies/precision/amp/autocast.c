@@ -2,6 +2,7 @@
 #include "autocast.h"
 
 #include "autocast_scaler.h"
+#include "cost.h"
 
 #include <string.h>
 
@@ -48,6 +49,7 @@ static void halve(autocast *a)
         op->written =
             changed(op->written, bytes_of(a, in, was->out) + bytes_of(a, in, was->mutates),
                     bytes_of(a, out, op->out) + bytes_of(a, out, op->mutates));
+        op->workspace = mr_workspace_for(in, out, o);
     }
 }
 

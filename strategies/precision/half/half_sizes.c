@@ -1,6 +1,8 @@
 /* half_sizes -- what has 32 bits in the recording and 16 now. */
 #include "half_model.h"
 
+#include "cost.h"
+
 #include <string.h>
 
 bool half_is_full(const mr_tensor *t)
@@ -69,5 +71,6 @@ void half_sizes(half_model *h)
         op->read = less(op->read, saved_bytes(h, was, was->in));
         op->written = less(op->written, saved_bytes(h, was, was->out)
                                             + saved_bytes(h, was, was->mutates));
+        op->workspace = mr_workspace_for(h->r.in, out, o);
     }
 }
