@@ -270,7 +270,8 @@ static uint64_t width_of(mr_precision precision)
 
 uint64_t mr_workspace_for(const mr_trace *was, const mr_trace *is, uint32_t o)
 {
-    const mr_work before = mr_work_of(was, &was->ops.at[o]), now = mr_work_of(is, &is->ops.at[o]);
+    const mr_work before = mr_work_of(was, &was->ops.at[o]);
+    const mr_work now = mr_work_of(is, &is->ops.at[o]);
     const uint64_t workspace = was->ops.at[o].workspace;
     if (before.math != MR_CONV && before.math != MR_WINOGRAD) return workspace;
     return workspace / width_of(before.precision) * width_of(now.precision);

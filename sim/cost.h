@@ -44,8 +44,8 @@ mr_work mr_work_of(const mr_trace *trace, const mr_op *op);
 /* Of a convolution, the 4-dimensional tensor with the smallest pictures; NULL for none. */
 const mr_tensor *mr_filter_of(const mr_trace *trace, const mr_op *op);
 
-/* What op `o` takes inside when numbers have another width: cuDNN brings what it reads and writes
- * into an order of its own, in their width; what others take is as wide as it was. */
+/* What op `o` takes inside when numbers have another width: cuDNN brings what it reads and
+ * writes into an order of its own, in their width; what others take is as wide as it was. */
 uint64_t mr_workspace_for(const mr_trace *was, const mr_trace *is, uint32_t o);
 
 uint64_t mr_device_ns(const mr_device *device, const mr_work *work);

@@ -135,6 +135,23 @@ TEST(some_ops_read_twice_and_some_only_what_they_give)
     mr_ctx_clear(&ctx);
 }
 
+TEST(what_a_convolution_takes_inside_is_as_wide_as_its_numbers)
+{
+    mr_ctx ctx = {0};
+    mr_op op = op_named("aten::convolution");
+    mr_trace full = three_tensors(&ctx, "float32", &op);
+    mr_trace low = three_tensors(&ctx, "float16", &op);
+    op.workspace = 1000;
+    MR_PUSH(&ctx, &full.ops, op);
+    MR_PUSH(&ctx, &low.ops, op);
+    CHECK_EQ(mr_workspace_for(&full, &low, 0), 500);
+    CHECK_EQ(mr_workspace_for(&low, &full, 0), 2000);
+    CHECK_EQ(mr_workspace_for(&full, &full, 0), 1000);
+    full.ops.at[0].name = low.ops.at[0].name = "aten::mm";
+    CHECK_EQ(mr_workspace_for(&full, &low, 0), 1000);
+    mr_ctx_clear(&ctx);
+}
+
 TEST(ops_whose_result_the_host_needs_are_waited_for)
 {
     mr_ctx ctx = {0};
