@@ -72,6 +72,25 @@ static void report_failures(mr_ctx *ctx, const mr_comparison *c, int *answer)
     }
 }
 
+/* For scripts that must not go on when a step has grown: the row that nobody beats is ours. */
+static void hold_to(mr_ctx *ctx, const mr_comparison *c, uint64_t most, int *answer)
+{
+    mr_failure failure = {.status = MR_EINVARIANT};
+    for (uint32_t i = 0; most && i < c->specs * c->scene->cuda_device_count; i++) {
+        const mr_cell *cell = &c->cells[i];
+        const bool fits = mr_cell_passed(cell) && cell->metrics.peak_reserved <= most;
+        if (fits || cell->failure.status || strcmp(cell->spec->text, "bound") == 0) continue;
+        const char *found = mr_show_bytes(ctx, cell->metrics.peak_reserved);
+        found = mr_cell_passed(cell) ? mr_printf(ctx, "%s are reserved, more than", found)
+                                     : "out of memory, not within";
+        snprintf(failure.text, sizeof failure.text, "%s: %s --max-peak %s", cell->spec->text,
+                 found, mr_show_bytes(ctx, most));
+        fflush(stdout);
+        mr_report_failure(stderr, &failure);
+        *answer = 1;
+    }
+}
+
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 {
     mr_scene scene;
@@ -92,6 +111,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     mr_compare(ctx, &c, (uint32_t)args->jobs);
     if (c.on_device) mr_measure(&c);
     MR_TRY(write_comparison(ctx, args, &c));
+    hold_to(ctx, &c, args->max_peak, answer);
     report_failures(ctx, &c, answer);
     return MR_OK;
 }
@@ -110,6 +130,8 @@ static const mr_option options[] = {
               "PyTorch), matrix products too, none"),
     MR_OPTION("fit", 0, SWITCH, fit, 0, 0, NULL,
               "find the smallest memory on which each spec passes, to 1 MiB"),
+    MR_OPTION("max-peak", 0, MEMORY, max_peak, 1, UINT64_MAX, "SIZE",
+              "exit with 1 when a spec reserves more than this, or runs out of memory"),
     MR_OPTION("format", 'f', CHOICE, format, 0, 0, "table|csv|json|md", "how to print (table)"),
     MR_OPTION("output", 'o', TEXT, output, 0, 0, "FILE", "write there instead of printing"),
     MR_OPTION_ON,

@@ -54,6 +54,22 @@ static mr_status check_output(mr_ctx *ctx, const mr_suite *suite, const char *ou
     return mr_output_replaces(ctx, output, &ours);
 }
 
+/* For scripts that must not go on when something no longer holds. */
+static void hold_to_claims(mr_ctx *ctx, const mr_suite *suite, int *answer)
+{
+    mr_failure failure = {.status = MR_EINVARIANT};
+    for (uint32_t c = 0; c < suite->claims.n; c++) {
+        const mr_verdict verdict = mr_claim_verdict(suite, c);
+        if (verdict == MR_CONFIRMED) continue;
+        snprintf(failure.text, sizeof failure.text, "%s",
+                 mr_printf(ctx, "--strict: '%s' is %s", suite->claims.at[c].text,
+                           mr_verdict_name(verdict)));
+        fflush(stdout);
+        mr_report_failure(stderr, &failure);
+        *answer = 1;
+    }
+}
+
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 {
     mr_suite suite;
@@ -64,6 +80,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     mr_suite_judge(ctx, &suite);
     if (output) MR_TRY(write_cells(ctx, &suite, output));
     MR_TRY(print_results(ctx, args, &suite));
+    if (args->strict) hold_to_claims(ctx, &suite, answer);
     report_failures(ctx, &suite, answer);
     return MR_OK;
 }
@@ -72,6 +89,8 @@ static const mr_option options[] = {
     MR_OPTION("output", 'o', TEXT, output, 0, 0, "FILE",
               "write the cells there as CSV and print only the verdicts; run again after an "
               "interruption, it goes on with what was done"),
+    MR_OPTION("strict", 0, SWITCH, strict, 0, 0, NULL,
+              "exit with 1 unless all claims are confirmed"),
     MR_OPTION("format", 'f', CHOICE, format, 0, 0, "table|csv|md",
               "how to print (table); csv prints cells, or with -o verdicts"),
     MR_OPTION_JOBS,

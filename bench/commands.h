@@ -22,6 +22,8 @@ typedef struct mr_args {
     const char *from, *to;    /* "1200" an event, "1.5s" a time; NULL: not cut */
     mr_words alloc_conf;      /* texts of PYTORCH_CUDA_ALLOC_CONF */
     bool fit, as_recorded;
+    uint64_t max_peak;        /* bytes reserved that a row may take; 0: any */
+    bool strict;              /* sweep: a claim that is not confirmed is a failure */
     const char *tf32;         /* conv, all, off */
     const char *on;           /* model, cuda */
     const char *compute;      /* none, touch, full: what ops do on a device; NULL: not given */
