@@ -62,6 +62,15 @@ mr_status mr_rewrite_before_host(mr_ctx *ctx, const mr_trace *in, const char *wh
     return MR_OK;
 }
 
+mr_status mr_rewrite_before_evictions(mr_ctx *ctx, const mr_trace *in, const char *who)
+{
+    if (!in->evicts) return MR_OK;
+    return mr_fail(ctx, MR_EUNSUPPORTED,
+                   "tensors of '%s' are evicted, which autograd had saved, expected %s before"
+                   " that",
+                   in->name, who);
+}
+
 bool mr_rewrite_unpacks(const mr_trace *in)
 {
     for (uint32_t o = 0; o < in->ops.n; o++)

@@ -53,6 +53,10 @@ mr_status mr_rewrite_begin(mr_ctx *ctx, const mr_trace *in, mr_trace *out, mr_re
  * at what is saved, or who reads it, and therefore come before that.  `who` is their name. */
 mr_status mr_rewrite_before_host(mr_ctx *ctx, const mr_trace *in, const char *who);
 
+/* MR_EUNSUPPORTED when tensors of the step are evicted, so that what ops have saved says no longer
+ * what the backward pass needs of them: for rewrites that change who saves it. */
+mr_status mr_rewrite_before_evictions(mr_ctx *ctx, const mr_trace *in, const char *who);
+
 /* Does the backward pass copy from the host what was saved there, in a recording that shows no
  * tensors of the host? */
 bool mr_rewrite_unpacks(const mr_trace *in);

@@ -130,15 +130,23 @@ static bool works_on_parts(const devices *d, const mr_op *op)
     return false;
 }
 
+/* How many parameters the op changes before anything else, such as their states. */
+static uint32_t count_parameters(const devices *d, const mr_op *op)
+{
+    uint32_t n = 0;
+    while (n < op->mutates.n
+           && d->after->storages.at[storage_of(d, op->mutates.at[n])].role == MR_ROLE_parameter)
+        n++;
+    return n;
+}
+
 /* An op over lists has at place k of each what belongs to parameter k: a parameter of fewer rows
  * than devices is whole on one of them, and so is its state. */
 static bool has_whole_state(const devices *d, const mr_op *op, uint32_t k)
 {
-    const uint32_t n = op->mutates.n;
+    const uint32_t n = count_parameters(d, op);
     uint32_t states = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (d->after->storages.at[storage_of(d, op->mutates.at[i])].role != MR_ROLE_parameter)
-            return false;
+    if (k >= n) return false;
     for (uint32_t i = k; op->in.n % n == 0 && i < op->in.n; i += n) {
         const uint32_t s = storage_of(d, op->in.at[i]);
         if (d->after->storages.at[s].role != MR_ROLE_state) continue;

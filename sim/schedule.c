@@ -89,8 +89,7 @@ static lives find_ends(mr_ctx *ctx, const mr_trace *trace)
     return l;
 }
 
-/* Results stand in the order in which an op returns them.  Some ask for them in another one. */
-static bool asks_backwards(const mr_op *op)
+bool mr_schedule_asks_backwards(const mr_op *op)
 {
     return !strcmp(op->name, "aten::native_dropout"); /* on a GPU: the mask first */
 }
@@ -98,7 +97,7 @@ static bool asks_backwards(const mr_op *op)
 static void give_birth(mr_ctx *ctx, const mr_trace *trace, const mr_op *op, bool *born,
                        mr_schedule *out)
 {
-    const bool backwards = asks_backwards(op);
+    const bool backwards = mr_schedule_asks_backwards(op);
     for (uint32_t i = 0; i < op->out.n; i++) {
         const uint32_t t = op->out.at[backwards ? op->out.n - 1 - i : i];
         const uint32_t s = trace->tensors.at[t].storage;

@@ -28,6 +28,10 @@ typedef struct mr_schedule {
 mr_status mr_schedule_make(mr_ctx *ctx, const mr_trace *trace, uint32_t device,
                            mr_schedule *out);
 
+/* Results stand in the order in which an op returns them: does it ask for their memory in the
+ * other one, the last first? */
+bool mr_schedule_asks_backwards(const mr_op *op);
+
 /* What ops take and give back inside becomes storages, added to the schedule's own trace, each
  * allocated when all results of its op are there and freed before anything else is.  Where an
  * allocator's history was recorded, nothing is done: it has them among its own. */

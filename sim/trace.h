@@ -261,6 +261,7 @@ typedef struct mr_trace {
     const char *name; /* file it came from, without folder */
     unsigned has;
     uint32_t ranks; /* devices that share the step, of which this is one; 0 where one does it */
+    bool evicts;    /* a rewrite has let go of what autograd had saved, as memory ran out */
     const char *about[MR_ABOUT_N]; /* NULL where the recording does not say */
     MR_VEC(const char *) notes;    /* what is missing or doubtful, a sentence each */
     MR_VEC(uint64_t) streams;      /* handles, ascending; the default stream's is 0 */

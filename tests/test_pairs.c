@@ -166,6 +166,26 @@ TEST(what_is_not_evicted_is_kept)
     gives_a_result("models/twins/unet-inplace.csv.gz", "dtr:ratio=0.8,memory=hole,dealloc=banish");
 }
 
+/* What is evicted is not saved any more, so who asks what is saved comes before. */
+TEST(evictions_come_last)
+{
+    refuses("models/twins/vgg16-elu-inplace.csv.gz", "dtr:ratio=0.7,dealloc=banish+checkpoint:every=3",
+            "expected checkpoint before");
+    refuses("models/vit-b16-b64-i224.csv.gz", "dtr:ratio=0.8+chunk:mlp=4", "expected chunk before");
+}
+
+/* A bucket of gradients is one thing while it is filled; a fused update changes states too. */
+TEST(buckets_and_states_are_seen_as_what_they_are)
+{
+    gives_a_result("models/twins/vgg16-elu-inplace.csv.gz",
+                   "ddp:zero=2,view=True,bucket=4MiB+dtr:ratio=0.9,dealloc=banish");
+    gives_a_result("models/twins/vit-b16-inplace.csv.gz",
+                   "ddp:zero=2,view=True,bucket=4MiB+dtr:ratio=0.7,dealloc=banish");
+    gives_a_result("models/vit-b16-b64-i224.csv.gz", "optimizer:adamw,form=fused+fsdp");
+    gives_a_result("models/moe-small-b8-s512.csv.gz",
+                   "dtr:ratio=0.7,back=swap,dealloc=ignore+accumulate:2");
+}
+
 /* What the program drops in the backward pass is held while an op is to run again from it. */
 TEST(drops_of_the_backward_pass_are_put_off)
 {

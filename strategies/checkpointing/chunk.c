@@ -104,6 +104,7 @@ static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_tra
     regions pieces = {0};
     s->ctx = ctx;
     s->in = in;
+    MR_TRY(mr_rewrite_before_evictions(ctx, in, "chunk"));
     MR_TRY(mr_rewrite_begin(ctx, in, sliced, &s->r));
     find(s, chosen);
     MR_TRY(check_there_is_one(s));

@@ -29,6 +29,7 @@ typedef struct dtr_state { /* of a storage */
     uint32_t parents_n, children_n, tensors_n; /* so far */
     uint32_t node;       /* of its class while evicted; MR_NONE */
     uint32_t seen;       /* by which search */
+    uint32_t taker;      /* 1 + the storage that has its memory now; 0 for none */
     uint32_t reader;     /* index of the next one, as far as that was asked for */
     bool present, pinned, pooled;
     bool hosted; /* there is a copy on the host */
@@ -78,6 +79,9 @@ typedef struct dtr_run {
     MR_VEC(dtr_node) nodes;
     uint32_t count;
 } dtr_run;
+
+/* dtr_filled.c: `last`, by tensor the event that ends its reference, becomes later. */
+void dtr_hold_filled(mr_ctx *ctx, const mr_trace *trace, uint32_t *last);
 
 /* dtr_run.c */
 void dtr_write_down(dtr_run *run, dtr_deed_kind kind, uint32_t id);

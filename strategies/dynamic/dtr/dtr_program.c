@@ -6,7 +6,7 @@
  * takes over the memory of the old one; only constants are really changed.
  */
 #include "cost.h"
-#include "dtr.h"
+#include "dtr_internal.h"
 #include "names.h"
 
 #include <string.h>
@@ -81,6 +81,7 @@ static void find_ends(maker *m)
         touch(m, t->ops.at[event->id].mutates, e);
     }
     touch_saved(m);
+    if (m->out->change == DTR_IN_PLACE) dtr_hold_filled(m->ctx, t, m->last);
     touch_freed(m);
     for (uint32_t i = t->tensors.n; i-- > 0;) {
         if (t->storages.at[t->tensors.at[i].storage].after && !dropped[i]) m->last[i] = MR_NONE;

@@ -110,12 +110,14 @@ static void push(dtr_run *run, uint32_t op, uint32_t tensor, bool again)
 }
 
 /* What was computed in place from what can never be computed again cannot either. */
-static void pin_taker(dtr_run *run, const dtr_op *op, uint32_t old)
+static void note_taker(dtr_run *run, const dtr_op *op, uint32_t old)
 {
     const dtr_program *p = run->program;
-    for (uint32_t i = 0; i < op->out.n && run->states[old].pinned; i++) {
+    for (uint32_t i = 0; i < op->out.n; i++) {
         const uint32_t new = p->tensors.at[op->out.at[i]].storage;
-        if (p->storages.at[new].of == p->storages.at[old].of) dtr_pin(run, new);
+        if (new == old || p->storages.at[new].of != p->storages.at[old].of) continue;
+        run->states[old].taker = new + 1;
+        if (run->states[old].pinned) dtr_pin(run, new);
     }
 }
 
@@ -123,7 +125,7 @@ static void pin_taker(dtr_run *run, const dtr_op *op, uint32_t old)
 static void give_up_taken(dtr_run *run, const dtr_op *op)
 {
     for (uint32_t i = 0; i < op->takes.n; i++) {
-        pin_taker(run, op, op->takes.at[i]);
+        note_taker(run, op, op->takes.at[i]);
         run->states[op->takes.at[i]].released = true;
         dtr_let_go(run, op->takes.at[i]);
         if (run->space) dtr_space_take(run, op, op->takes.at[i]);
@@ -218,9 +220,11 @@ static dtr_result run_op(dtr_run *run, uint32_t o)
 
 void dtr_pin(dtr_run *run, uint32_t storage)
 {
+    const uint32_t taker = run->states[storage].taker;
     if (run->states[storage].pinned) return;
     dtr_lock(run, storage);
     run->states[storage].pinned = true;
+    if (taker) dtr_pin(run, taker - 1);
 }
 
 /* A constant goes for good, where the program may change what is in memory. */

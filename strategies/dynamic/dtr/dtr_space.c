@@ -16,6 +16,7 @@
  * Zhang et al., "Coop: Memory is not a Commodity", NeurIPS 2023.
  */
 #include "dtr_internal.h"
+#include "schedule.h"
 
 #include <math.h>
 
@@ -185,8 +186,10 @@ static uint64_t place(dtr_run *run, const dtr_op *op)
 {
     dtr_space *s = run->space;
     const dtr_program *p = run->program;
+    const bool backwards =
+        op->of != MR_NONE && mr_schedule_asks_backwards(&p->trace->ops.at[op->of]);
     for (uint32_t i = 0; i < op->out.n; i++) {
-        const dtr_tensor *t = &p->tensors.at[op->out.at[i]];
+        const dtr_tensor *t = &p->tensors.at[op->out.at[backwards ? op->out.n - 1 - i : i]];
         const uint64_t bytes = round_up(t->bytes);
         if (!bytes || is_taken(run, op, p->storages.at[t->storage].of)) continue;
         const bool there = s->blocks[t->storage].placed;

@@ -36,8 +36,9 @@ static void find_evicted(writer *w, const dtr_report *report)
 {
     for (uint32_t i = 0; i < report->deeds.n; i++) {
         const dtr_deed *deed = &report->deeds.at[i];
-        if (deed->kind == DTR_EVICTED)
-            w->evicted[w->program->storages.at[deed->id].of] = true;
+        if (deed->kind != DTR_EVICTED) continue;
+        w->evicted[w->program->storages.at[deed->id].of] = true;
+        w->r.out->evicts = true;
     }
 }
 
@@ -188,13 +189,14 @@ static void fetch(writer *w, uint32_t storage)
 
 /* ---- deeds ------------------------------------------------------------------------------- */
 
-/* Says where the op finds what it reads. */
+/* Says where the op finds what it reads, which it has waited for then. */
 static void find_inputs(writer *w, const dtr_op *op)
 {
     const dtr_program *p = w->program;
     for (uint32_t i = 0; i < op->in.n; i++) {
         const uint32_t s = p->tensors.at[op->in.at[i]].storage;
         w->where.storage[p->storages.at[s].of] = w->home[s];
+        w->back[s] = MR_NONE;
     }
 }
 
