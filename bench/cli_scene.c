@@ -138,6 +138,7 @@ static mr_status read_recording(mr_ctx *ctx, const mr_args *args, mr_trace *out)
     const mr_read_options options = {.ends_inclusive =
                                          args->ends && strcmp(args->ends, "inclusive") == 0,
                                      .ends = args->ends != NULL,
+                                     .times = args->times,
                                      .format = args->reader};
     mr_watch *watch = mr_watch_new(ctx, 1);
     mr_watch_attach(watch, ctx, 0, args->words.at[0]);

@@ -105,6 +105,9 @@ static const mr_option options[] = {
     MR_OPTION_CUT,
     MR_OPTION("cuda-device", 0, NUMBER, cuda_device, 0, 65535, "N",
               "tables of lifetimes: whose, where the recording has several devices"),
+    MR_OPTION("times", 0, TEXT, times, 0, 0, "PROFILE",
+              "execution traces: a profiler trace of the same steps, which knows how long ops"
+              " took"),
     MR_OPTIONS_READING,
     {0},
 };

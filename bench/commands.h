@@ -34,6 +34,7 @@ typedef struct mr_args {
     const char *format;       /* table, csv, json, md */
     const char *output;       /* file or folder; NULL: standard output */
     uint64_t jobs;            /* threads */
+    const char *times;        /* profiler trace with the durations of an execution trace's ops */
     const char *ends;         /* exclusive, inclusive; NULL: not given, exclusive */
     const char *reader;       /* name of a format of recordings; NULL: told by content */
     uint64_t top;             /* length of lists */

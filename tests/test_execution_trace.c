@@ -199,6 +199,102 @@ TEST(broken_traces_are_refused_with_a_sentence)
     }
 }
 
+/* ---- durations --------------------------------------------------------------------------- */
+
+#define SPAN(category, name, tid, ts, dur, correlation)                                   \
+    "{\"ph\":\"X\",\"cat\":\"" category "\",\"name\":\"" name "\",\"tid\":" tid ",\"ts\":" ts \
+    ",\"dur\":" dur ",\"args\":{\"correlation\":" correlation "}},"
+
+/* An op that runs from `ts` for 8 us and launches one kernel, which takes `dur` later on. */
+#define OP(name, thread, ts, dur, correlation)                                            \
+    SPAN("cpu_op", name, thread, ts, "8", "0")                                            \
+    SPAN("cuda_runtime", "cudaLaunchKernel", thread, ts, "1", correlation)                \
+    SPAN("kernel", "k", "99", "1000", dur, correlation)
+
+static mr_status read_times(mr_ctx *ctx, const char *profile, mr_trace *out)
+{
+    static const char *const paths[] = {"test_execution_trace.json",
+                                        "test_execution_trace.profile"};
+    const char *texts[] = {step, profile};
+    for (size_t i = 0; i < MR_COUNT(paths); i++) {
+        FILE *file = fopen(paths[i], "wb");
+        if (!file) return MR_EIO;
+        fputs(texts[i], file);
+        fclose(file);
+    }
+    const mr_read_options options = {.times = paths[1]};
+    const mr_status status = mr_recording_read(ctx, paths[0], &options, out);
+    for (size_t i = 0; i < MR_COUNT(paths); i++) unlink(paths[i]);
+    return status;
+}
+
+/* Three steps, of which the first is slow, and an op that belongs to none. */
+TEST(durations_are_medians_of_the_steps_of_a_profile)
+{
+    mr_ctx ctx = {0};
+    mr_trace t;
+    CHECK(!read_times(&ctx,
+                      "{\"traceEvents\":["
+                      OP("aten::mm", "7", "10", "70", "1") OP("aten::mm", "8", "20", "30", "2")
+                      OP("aten::zeros_like", "7", "30", "9", "3")
+                      OP("aten::add", "7", "40", "500", "4")
+                      OP("aten::mm", "7", "50", "20", "5") OP("aten::mm", "8", "60", "25", "6")
+                      OP("aten::zeros_like", "7", "70", "9.5", "7")
+                      OP("aten::mm", "7", "80", "21", "8") OP("aten::mm", "8", "90", "24", "9")
+                      OP("aten::zeros_like", "7", "100", "8", "10")
+                      "{}]}",
+                      &t));
+    CHECK_EQ(t.ops.at[0].ns, 21000);
+    CHECK_EQ(t.ops.at[1].ns, 0); /* no op of PyTorch's own: its name is none of the profile's */
+    CHECK_EQ(t.ops.at[3].ns, 25000);
+    CHECK_EQ(t.ops.at[4].ns, 9000);
+    CHECK(t.has & MR_HAS_TIMES);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(a_profile_of_another_program_is_refused)
+{
+    mr_ctx ctx = {0};
+    mr_trace t;
+    CHECK_EQ(read_times(&ctx,
+                        "{\"traceEvents\":[" OP("aten::mm", "7", "10", "70", "1")
+                        OP("aten::mm", "8", "20", "30", "2") OP("aten::add", "7", "30", "9", "3")
+                        "{}]}",
+                        &t),
+             MR_EINPUT);
+    CHECK_HAS(ctx.failure.text, "the first 2 are found");
+    mr_ctx_clear(&ctx);
+}
+
+/* ---- real ones --------------------------------------------------------------------------- */
+
+/* What kernels of an RTX 2080 Ti took in a step, which both programs ran many times. */
+TEST(real_profiles_time_every_product_and_convolution)
+{
+    static const struct {
+        const char *name;
+        uint64_t low, high; /* us, of the step */
+    } files[] = {{"linear", 9000, 9500}, {"resnet", 155000, 160000}};
+    for (size_t i = 0; i < MR_COUNT(files); i++) {
+        mr_ctx ctx = {0};
+        mr_trace t;
+        uint64_t ns = 0;
+        const char *tree = mr_printf(&ctx, SHARED "/recordings/execution-traces/%s-1.0.1.json.gz",
+                                     files[i].name);
+        const mr_read_options options = {
+            .times = mr_printf(&ctx, SHARED "/recordings/kineto/%s-matching-et.json.gz",
+                               files[i].name)};
+        if (access(tree, R_OK)) SKIP("no shared recordings");
+        CHECK(!mr_recording_read(&ctx, tree, &options, &t));
+        for (uint32_t o = 0; o < t.ops.n; o++) {
+            ns += t.ops.at[o].ns;
+            if (t.ops.at[o].flops) CHECK(t.ops.at[o].ns > 0);
+        }
+        CHECK(ns / 1000 >= files[i].low && ns / 1000 <= files[i].high);
+        mr_ctx_clear(&ctx);
+    }
+}
+
 /* The same step, watched by another recorder that sees frees, saved tensors and roles: all but
  * the labels of the batch (64 KiB), which the program holds longer than it uses them. */
 TEST(a_step_is_the_one_that_fake_tensors_give)

@@ -39,26 +39,25 @@ static void tell_about(et_file *f)
     f->trace->has = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED | MR_HAS_DROPS;
 }
 
-static mr_status read_trace(et_file *f)
+static mr_status read_trace(et_file *f, const char *times)
 {
     MR_TRY(read_nodes(f));
     MR_TRY(et_tree(f));
     MR_TRY(et_ops(f));
     et_infer(f);
     tell_about(f);
-    return MR_OK;
+    return times ? et_times(f, times) : MR_OK;
 }
 
 static mr_status read_execution_trace(mr_ctx *ctx, mr_source *source,
                                       const mr_read_options *options, mr_trace *out)
 {
-    (void)options;
     mr_trace_init(ctx, out, mr_source_name(source));
     et_file *f = MR_NEW(ctx, et_file);
     f->ctx = ctx;
     f->trace = out;
     f->items = (json_items){.ctx = ctx, .source = source, .key = "nodes"};
-    const mr_status status = read_trace(f);
+    const mr_status status = read_trace(f, options->times);
     json_items_close(&f->items);
     return status;
 }
@@ -79,6 +78,7 @@ static bool detect(const unsigned char *head, size_t n)
 const mr_format mr_format_execution_trace = {
     .name = "execution_trace",
     .summary = "execution trace of PyTorch (torch.profiler.ExecutionTraceObserver)",
+    .has_times = true,
     .detect = detect,
     .read = read_execution_trace,
 };

@@ -8,12 +8,14 @@
 typedef struct mr_read_options {
     bool ends_inclusive; /* lifetime tables: `upper` is the last moment in use */
     bool ends;           /* that was asked for, one way or the other */
+    const char *times;   /* execution traces: file with a profiler trace of the same program */
     const char *format;  /* name of the format, NULL to tell by content */
 } mr_read_options;
 
 typedef struct mr_format {
     const char *name;    /* as given to --format-of, and file name of the reader */
     const char *summary; /* one line */
+    bool has_times;      /* durations can come from another file */
     bool has_ends;       /* of lifetimes, which may be inclusive */
     /* Is it this format?  Sees up to MR_FORMAT_HEAD decompressed bytes from the start. */
     bool (*detect)(const unsigned char *head, size_t n);

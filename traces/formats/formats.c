@@ -95,6 +95,10 @@ static mr_status read_source(mr_ctx *ctx, mr_source *source, const mr_read_optio
         return mr_fail(ctx, MR_EUSAGE,
                        "--ends is for tables of lifetimes, '%s' is none (format %s): leave it out",
                        mr_source_name(source), format->name);
+    if (options->times && !format->has_times)
+        return mr_fail(ctx, MR_EUSAGE,
+                       "--times is for execution traces, '%s' is none (format %s): leave it out",
+                       mr_source_name(source), format->name);
     MR_TRY(format->read(ctx, source, options, out));
     return mr_source_status(source);
 }

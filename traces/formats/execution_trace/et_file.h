@@ -4,6 +4,7 @@
  *     et_tree      which nodes become ops, in which phase
  *     et_ops       storages, tensors and ops
  *     et_infer     what the file does not say: roles, what was saved, when tensors are dropped
+ *     et_times     durations, which another file has
  */
 #ifndef ET_FILE_H
 #define ET_FILE_H
@@ -64,6 +65,9 @@ mr_status et_ops(et_file *f);
 uint64_t et_flops(const char *name, const et_node *node);
 
 void et_infer(et_file *f);
+
+/* Durations from the profiler trace in file `path`. */
+mr_status et_times(et_file *f, const char *path);
 
 /* Of "name(Tensor(a!) self, Tensor[] others, *, int n=1) -> ...": is argument `place` changed? */
 bool et_changes(const char *schema, uint32_t place);
