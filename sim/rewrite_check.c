@@ -4,6 +4,7 @@
 #include "rewrite_check.h"
 
 #include "rewrite_check_devices.h"
+#include "rewrite_check_gathers.h"
 #include "rewrite_check_holders.h"
 #include "rewrite_check_referee.h"
 #include "rewrite_check_streams.h"
@@ -217,5 +218,6 @@ mr_status mr_rewrite_check(mr_ctx *ctx, const mr_trace *before, const mr_trace *
     MR_TRY(mr_rewrite_check_holders(ctx, before, after));
     MR_TRY(mr_rewrite_check_streams(ctx, after));
     MR_TRY(mr_rewrite_check_devices(ctx, before, after));
+    MR_TRY(mr_rewrite_check_gathers(ctx, before, after));
     return mr_rewrite_check_versions(ctx, after);
 }

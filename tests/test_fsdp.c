@@ -322,6 +322,23 @@ static void drop_early(mr_trace *t, uint32_t tensor, uint32_t op)
     t->events.at[run + 1] = event;
 }
 
+/* What parameters are gathered by, and gradients are sent by. */
+static void plant_in_buffers(mr_ctx *ctx, const mr_trace *in, mr_trace *t, uint32_t mistake)
+{
+    const uint32_t root = op_named(t, in->ops.n, "fsdp::all_gather_copy_in");
+    const uint32_t filled = op_named(t, root + 1, "fsdp::all_gather_copy_in");
+    const uint32_t gathered = op_named(t, filled, "c10d::_allgather_base_");
+    const uint32_t taken = op_named(t, filled, "fsdp::split_with_sizes_copy");
+    const uint32_t first = op_named(t, in->ops.n, "c10d::_reduce_scatter_base_");
+    const uint32_t second = op_named(t, first + 1, "c10d::_reduce_scatter_base_");
+    CHECK(gathered != MR_NONE && taken != MR_NONE && second != MR_NONE);
+    if (mistake == 11) swap(ctx, &t->ops.at[filled].in, 0, 1);
+    if (mistake == 12) t->ops.at[filled].in.n--;
+    if (mistake == 13) forget_op(t, gathered);
+    if (mistake == 14) t->ops.at[taken].in.n--;
+    if (mistake == 15) t->ops.at[second].in.n = 0;
+}
+
 static void plant(mr_ctx *ctx, const mr_trace *in, mr_trace *t, uint32_t mistake)
 {
     const uint32_t root = op_named(t, in->ops.n, "fsdp::split_with_sizes_copy");
@@ -343,6 +360,7 @@ static void plant(mr_ctx *ctx, const mr_trace *in, mr_trace *t, uint32_t mistake
     uint32_t scatter = in->ops.n;
     while (t->ops.at[scatter].engine != MR_ENGINE_reduce_scatter) scatter++;
     if (mistake == 10) forget_op(t, scatter);
+    plant_in_buffers(ctx, in, t, mistake);
 }
 
 TEST(the_referee_sees_what_is_wrong)
@@ -353,7 +371,9 @@ TEST(the_referee_sees_what_is_wrong)
         "has dropped",           "no new op has read what",
         "no new op has read what", "is not run any more",
         "is not run any more",   "expected it to write what it reads",
-        "expected a collective",
+        "expected a collective",  "has not filled with it",
+        "has not filled with it", "expected a buffer with",
+        "expected a buffer with", "expected a collective to send it",
     };
     referee_says(GPT2, "fsdp", plant, said, MR_COUNT(said));
 }

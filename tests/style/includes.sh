@@ -3,7 +3,8 @@
 # line, which is also the order to read them in.  A source file counts as the header it belongs to.
 order="base memory device ranges places paths param source sink names lines csv_reader trace
        trace_check trace_rows trace_cells trace_csv_words trace_row_writer trace_csv cost
-       schedule rewrite host_copy rewrite_check_devices rewrite_check_holders rewrite_check_pieces
+       schedule rewrite host_copy rewrite_check_devices rewrite_check_gathers
+       rewrite_check_holders rewrite_check_pieces
        rewrite_check_streams rewrite_check_versions rewrite_check_referee rewrite_check account
        placement strategy
        spec timeline product kernels library cuda_driver cublas gpu_watch backend backend_cuda metrics evaluate"
