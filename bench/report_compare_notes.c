@@ -2,8 +2,12 @@
  *
  * They speak of the rows that came to a result, and of nothing where none did.
  */
+#include <inttypes.h>
+#include <string.h>
+
 #include "compare.h"
 #include "how.h"
+#include "strategies.h"
 #include "twins.h"
 
 static bool is_modelled(const mr_trace *trace)
@@ -77,6 +81,57 @@ static bool any(const mr_comparison *c, question *is)
     return false;
 }
 
+/* ---- what follows ------------------------------------------------------------------------ */
+
+/* What nobody would train with, or nobody can. */
+static bool is_reference(const mr_strategy *place)
+{
+    for (size_t i = 0; mr_strategies[i]; i++)
+        if (mr_strategies[i] == place)
+            return place->clairvoyant || strcmp(mr_strategy_families[i], "reference") == 0;
+    return false;
+}
+
+/* The row that fits and reserves least; NULL for none. */
+static const mr_cell *least(const mr_comparison *c, uint32_t device)
+{
+    const mr_cell *found = NULL;
+    for (uint32_t i = 0; i < c->specs; i++) {
+        const mr_cell *cell = &c->cells[device * c->specs + i];
+        if (!mr_cell_passed(cell) || is_reference(cell->spec->place.strategy)) continue;
+        if (!found || cell->metrics.peak_reserved < found->metrics.peak_reserved) found = cell;
+    }
+    return found;
+}
+
+static void put_verdict_of(mr_ctx *ctx, const mr_comparison *c, uint32_t device, mr_sink *sink)
+{
+    const mr_scene *scene = c->scene;
+    const mr_cell *first = &c->cells[device * c->specs], *best = least(c, device);
+    const char *of = scene->cuda_device_count < 2
+                         ? ""
+                         : mr_printf(ctx, "device %" PRIu32 ": ", scene->cuda_devices[device]);
+    if (first->failure.status || is_reference(first->spec->place.strategy)) return;
+    mr_sink_print(sink, "%s%s ", of, first->spec->text);
+    if (mr_cell_passed(first))
+        mr_sink_print(sink, "fits, with %s to spare.\n",
+                      mr_show_bytes(ctx, scene->capacity - first->metrics.peak_reserved));
+    else if (best)
+        mr_sink_print(sink, "runs out of memory; %s fits and reserves least.\n",
+                      best->spec->text);
+    else
+        mr_sink_print(sink,
+                      "runs out of memory, and no row above is a way out; memreuse explain "
+                      "tries more.\n");
+}
+
+static void put_verdict(mr_ctx *ctx, const mr_comparison *c, mr_sink *sink)
+{
+    if (c->scene->capacity == UINT64_MAX) return;
+    mr_sink_print(sink, "\n");
+    for (uint32_t d = 0; d < c->scene->cuda_device_count; d++) put_verdict_of(ctx, c, d, sink);
+}
+
 /* What a person does who likes a row. */
 static void put_hows(mr_ctx *ctx, const mr_comparison *c, mr_sink *sink)
 {
@@ -100,5 +155,6 @@ void mr_report_notes(mr_ctx *ctx, const mr_comparison *c, const mr_shown_metrics
                       "The context and the cost of device calls%s are those of %s; --device "
                       "chooses another.\n",
                       is_modelled(&c->scene->trace) ? " and ops" : "", c->scene->device.name);
+    put_verdict(ctx, c, sink);
     put_hows(ctx, c, sink);
 }
