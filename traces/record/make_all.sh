@@ -6,7 +6,7 @@
 # With LIBRARIES, the folder of the fake device (or "-" on a machine with a GPU), it measures
 # workspaces.csv instead: what ops of the plain recordings take inside, which these then have.
 # Twins have no workspaces: they are there to hold tensors against, and no rewrite knows what its
-# new ops take.
+# new ops take. Those without a technique are the plain recordings of others, and have them.
 set -eu
 export PYTHONDONTWRITEBYTECODE=1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -32,13 +32,17 @@ plain() {
 twin() {
     technique=$1 plain=$2
     shift 2
-    record "$@" --one-batch ${technique:+--technique $technique} ${plain:+--plain $plain}
+    [ -z "${LIBRARIES:-}" ] || [ -z "$technique" ] || return 0
+    if [ -n "$technique" ]; then
+        record "$@" --one-batch --technique "$technique" --plain "$plain"
+    else
+        record "$@" --one-batch --workspaces workspaces.csv
+    fi
 }
 
 all() {
     folder=$MODELS
     . "$here/plain.sh"
-    [ -z "${LIBRARIES:-}" ] || return 0
     folder=$MODELS/twins
     . "$here/twins.sh"
 }
