@@ -214,8 +214,9 @@ typedef struct dtr_bound {
     uint64_t bytes; /* largest sum that one op needs at once, with all constants */
     uint32_t bytes_op; /* the op of the program; MR_NONE: what is kept at the end */
     uint64_t remat; /* ns that must be computed again under the budget */
-    uint32_t remat_op; /* op during which so much has to be away; MR_NONE */
+    uint32_t remat_op; /* op during which most does not fit at the cheapest; MR_NONE */
     bool *away;        /* by storage: those that would be cheapest to do without then */
+    bool *flooded;     /* and with what those read, at the op that proves most alone */
 } dtr_bound;
 
 void dtr_find_bound(mr_ctx *ctx, const dtr_program *program, uint64_t budget, dtr_bound *out);

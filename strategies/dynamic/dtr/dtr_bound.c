@@ -212,8 +212,10 @@ static void find_nexts(bounder *b, uint32_t op)
     }
 }
 
-/* From the moment on to each later one, and to the end. */
-static uint64_t look_ahead(bounder *b, dtr_flow *flow, uint32_t at)
+/* From the moment on to each later one, and to the end; `*most` is the most that one
+ * moment proves alone. */
+static uint64_t look_ahead(bounder *b, dtr_flow *flow, uint32_t at, uint64_t *most,
+                           dtr_bound *out)
 {
     moment *from = &b->moments.at[at];
     const dtr_op *op = &b->program->ops.at[from->op];
@@ -221,7 +223,11 @@ static uint64_t look_ahead(bounder *b, dtr_flow *flow, uint32_t at)
     mark(b, op->in, true);
     mark(b, op->out, true);
     find_nexts(b, from->op);
-    const uint64_t end = from->remat + dtr_flow_find(flow, &m, UINT32_MAX, &from->rate);
+    const uint64_t alone = dtr_flow_find(flow, &m, UINT32_MAX, &from->rate);
+    if (alone > *most) {
+        *most = alone;
+        dtr_flow_away(flow, &m, from->rate, out->flooded);
+    }
     for (uint32_t i = b->moments.n; i-- > at + 1;) {
         moment *to = &b->moments.at[i];
         const uint64_t remat = from->remat + dtr_flow_find(flow, &m, to->op, &from->rate);
@@ -229,15 +235,16 @@ static uint64_t look_ahead(bounder *b, dtr_flow *flow, uint32_t at)
     }
     mark(b, op->in, false);
     mark(b, op->out, false);
-    return end;
+    return from->remat + alone;
 }
 
 static void look_closer(mr_ctx *ctx, bounder *b, dtr_bound *out)
 {
     dtr_flow flow;
+    uint64_t most = 0;
     dtr_flow_begin(ctx, b->program, &flow);
     for (uint32_t i = 0; i < b->moments.n; i++) {
-        const uint64_t remat = look_ahead(b, &flow, i);
+        const uint64_t remat = look_ahead(b, &flow, i, &most, out);
         if (remat > out->remat) out->remat = remat;
     }
 }
@@ -288,7 +295,8 @@ void dtr_find_bound(mr_ctx *ctx, const dtr_program *program, uint64_t budget, dt
     find_lasts(&b);
     *out = (dtr_bound){.bytes_op = MR_NONE,
                        .remat_op = MR_NONE,
-                       .away = MR_NEW_N(ctx, bool, program->storages.n)};
+                       .away = MR_NEW_N(ctx, bool, program->storages.n),
+                       .flooded = MR_NEW_N(ctx, bool, program->storages.n)};
     find_moments(ctx, &b, budget, out);
     moments glances = thin_out(ctx, &b.moments, GLANCES, needs_more);
     b.moments = thin_out(ctx, &b.moments, few < MOMENTS ? few : MOMENTS, leaves_less);

@@ -85,3 +85,14 @@ uint64_t dtr_flow_find(dtr_flow *flow, const dtr_moment *moment, uint32_t until,
             }
     return best > 0 ? (uint64_t)best : 0;
 }
+
+void dtr_flow_away(dtr_flow *flow, const dtr_moment *moment, double rate, bool *away)
+{
+    const dtr_program *p = flow->program;
+    send(flow, moment, UINT32_MAX, rate);
+    for (uint32_t s = 0; s < p->storages.n; s++) {
+        const uint32_t o = p->storages.at[s].op;
+        away[s] = o <= moment->op && !p->storages.at[s].constant && !moment->busy[s]
+                  && flow->came[o] >= p->ops.at[o].ns;
+    }
+}

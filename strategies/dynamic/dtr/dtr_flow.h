@@ -25,4 +25,7 @@ void dtr_flow_begin(mr_ctx *ctx, const dtr_program *program, dtr_flow *out);
  * the one that proves most. */
 uint64_t dtr_flow_find(dtr_flow *flow, const dtr_moment *moment, uint32_t until, double *rate);
 
+/* By storage: what the cheapest choice at this rate does without at the moment. */
+void dtr_flow_away(dtr_flow *flow, const dtr_moment *moment, double rate, bool *away);
+
 #endif

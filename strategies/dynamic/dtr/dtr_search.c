@@ -89,20 +89,26 @@ static void try_all(searcher *s)
 }
 
 /* What the bound on time does without is evicted first. */
-static void try_bound(searcher *s)
+static void try_away(searcher *s, const bool *away)
 {
     static const dtr_cost costs[] = {DTR_COST_LOCAL, DTR_COST_CLASS, DTR_COST_ANCESTORS};
     const uint32_t n = s->program->storages.n;
-    dtr_bound bound;
-    dtr_find_bound(s->ctx, s->program, s->options.budget, &bound);
     for (size_t c = 0; c < MR_COUNT(costs); c++)
         for (int ahead = 0; ahead < 2; ahead++) {
             plan p = {.heuristic = {DTR_SCORED, costs[c], true, false, ahead},
                       .weights = MR_NEW_N(s->ctx, float, n)};
-            for (uint32_t i = 0; i < n; i++) p.weights[i] = bound.away[i] ? 0.01F : 1;
+            for (uint32_t i = 0; i < n; i++) p.weights[i] = away[i] ? 0.01F : 1;
             attempt(s, &p, UINT64_MAX);
             insert(s, &p);
         }
+}
+
+static void try_bound(searcher *s)
+{
+    dtr_bound bound;
+    dtr_find_bound(s->ctx, s->program, s->options.budget, &bound);
+    try_away(s, bound.away);
+    try_away(s, bound.flooded);
 }
 
 /* ---- variations -------------------------------------------------------------------------- */
