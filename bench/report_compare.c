@@ -79,7 +79,7 @@ static void add_row(mr_ctx *ctx, const mr_comparison *c, layout *l, const mr_cel
                     const mr_cell *cell)
 {
     MR_PUSH(ctx, &l->table.cells,
-            l->folded ? folded_spec(ctx, cell->spec->text) : cell->spec->text);
+            l->folded ? folded_spec(ctx, cell->spec->given) : cell->spec->given);
     if (l->limited)
         MR_PUSH(ctx, &l->table.cells, mr_show_result(&cell->failure, &cell->metrics));
     for (uint32_t i = 0; i < l->metrics.n; i++) {

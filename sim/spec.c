@@ -261,5 +261,6 @@ mr_status mr_spec_parse(mr_ctx *ctx, const mr_strategy *const strategies[], cons
                                  stage.strategy->name));
     } while (end);
     out->text = spec_text(ctx, out);
+    out->given = mr_strdup(ctx, text);
     return MR_OK;
 }

@@ -17,7 +17,8 @@ typedef struct mr_stage {
 } mr_stage;
 
 typedef struct mr_spec {
-    const char *text; /* canonical: names, and only what differs from the defaults */
+    const char *text;  /* canonical: names, and only what differs from the defaults */
+    const char *given; /* as it was asked for: accumulate:4 though that is the default */
     MR_VEC(mr_stage) rewrites; /* left to right */
     mr_stage place;
 } mr_spec;

@@ -231,6 +231,8 @@ TEST(orders_that_cannot_work_are_refused)
     refuses("models/twins/llama-7b-release-checkpoint.csv.gz", "revolve",
             "come after those that compute again");
     gives_a_result(RESNET, "accumulate:2+ddp:zero=2");
+    refuses(RESNET, "half:masters=True+optimizer", "expected another optimizer before");
+    gives_a_result(RESNET, "optimizer+half:masters=True");
 }
 
 TEST_MAIN()

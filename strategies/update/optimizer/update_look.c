@@ -98,6 +98,12 @@ static mr_status pair_up(looker *l, uint32_t p, uint32_t g)
         MR_PUSH(l->ctx, &l->out->pairs, pair);
     }
     if (p == l->parameters.n && g == l->gradients.n) return MR_OK;
+    if (!l->gradients.n)
+        return mr_fail(l->ctx, MR_EUNSUPPORTED,
+                       "the update of '%s' reads no gradients, but what was made of them, such"
+                       " as masters have in 32 bits: expected another optimizer before that, as"
+                       " in optimizer+half:masters=True",
+                       l->in->name);
     return mr_fail(l->ctx, MR_EUNSUPPORTED,
                    "the update of '%s' changes %s and reads %s, expected a"
                    " gradient for each, in the same order and of the same size",
