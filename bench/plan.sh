@@ -12,13 +12,14 @@ out=bench/results/plan.csv
 mkdir -p bench/results
 
 name_of() { basename "$1" | sed 's/\.gz$//; s/\.csv$//'; }
-ends_of() { case $1 in *iree*) echo inclusive ;; *) echo exclusive ;; esac; }
+ends_of() { case $1 in *iree*) echo "--ends inclusive" ;; esac; }
 plan() # FILE OPTION...
 {
     local file=$1 name
     name=$(name_of "$file")
     shift
-    "$program" plan "$file" --ends "$(ends_of "$file")" -f csv "$@" | tail -n +2 | sed "s/^/$name,/"
+    # shellcheck disable=SC2046 # two words or none
+    "$program" plan "$file" $(ends_of "$file") -f csv "$@" | tail -n +2 | sed "s/^/$name,/"
 }
 
 {

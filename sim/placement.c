@@ -169,6 +169,7 @@ typedef struct driver {
     const mr_online *policy;
     tenant *tenants;          /* by storage */
     MR_VEC(uint32_t) pending; /* storages that are or were PENDING since the last settling */
+    uint64_t seen;            /* of what was read ahead, so that it is read */
 } driver;
 
 static mr_block block_of(const driver *d, uint32_t s)
@@ -369,6 +370,21 @@ static mr_status begin(driver *d, const mr_schedule *schedule, bool *served)
 
 #define STRIDE ((uint32_t)1 << 16) /* events between two reports of progress */
 
+/* What a free will need lies far apart, and a processor can fetch it while it still works on
+ * the events before: first what the driver knows of the storage, one event later what the
+ * allocator knows of the block. */
+enum { FAR = 4, CLOSE = 2 };
+
+static void look_ahead(driver *d, const mr_schedule *schedule, uint32_t e)
+{
+    const mr_event *far = &schedule->events.at[e] + FAR,
+                   *close = &schedule->events.at[e] + CLOSE;
+    if (schedule->events.n - e <= FAR) return;
+    if (far->kind == MR_FREE) d->seen += d->tenants[far->id].block.handle;
+    if (close->kind == MR_FREE && d->policy->near && d->tenants[close->id].state == LIVE)
+        d->seen += d->policy->near(d->policy->self, &d->tenants[close->id].block);
+}
+
 mr_status mr_place_online(mr_placer *placer, const mr_schedule *schedule,
                           const mr_online *policy)
 {
@@ -387,6 +403,7 @@ mr_status mr_place_online(mr_placer *placer, const mr_schedule *schedule,
     for (uint32_t e = 0; e < n && !(out->oom_at != MR_NONE && placer->first_refusal_ends);
          e++) {
         if (e % STRIDE == 0) mr_progress(placer->ctx, "placing", (double)e / n);
+        look_ahead(&d, schedule, e);
         if (!step(&d, schedule, &schedule->events.at[e]) && out->oom_at == MR_NONE)
             out->oom_at = e;
         if (out->seams.n < schedule->ends.n && e + 1 == schedule->ends.at[out->seams.n])

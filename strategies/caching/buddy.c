@@ -42,7 +42,7 @@ static void halve(buddies *b, uint32_t id, uint64_t bytes)
 
 static uint32_t reuse(buddies *b, uint64_t bytes)
 {
-    const uint32_t id = chunks_bins_find(&b->chunks, b->free, bytes);
+    const uint32_t id = chunks_bins_find(b->free, bytes);
     if (id != MR_NONE) chunks_bins_remove(&b->chunks, b->free, id);
     return id;
 }
@@ -122,12 +122,21 @@ static mr_status validate(mr_ctx *ctx, const void *params)
     return MR_OK;
 }
 
+static uint64_t buddy_near(void *self, const mr_block *block)
+{
+    const buddies *b = self;
+    return chunks_near(&b->chunks, block);
+}
+
 static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, mr_placer *out)
 {
     const settings *s = params;
     buddies b = {.chunks = chunks_make(ctx), .free = chunks_bins_new(ctx), .settings = *s};
-    const mr_online policy = {
-        .self = &b, .alloc = buddy_alloc, .free = buddy_free, .flush = buddy_flush};
+    const mr_online policy = {.self = &b,
+                              .alloc = buddy_alloc,
+                              .free = buddy_free,
+                              .near = buddy_near,
+                              .flush = buddy_flush};
     return mr_place_online(out, in, &policy);
 }
 

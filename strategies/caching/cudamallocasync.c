@@ -69,7 +69,7 @@ static void insert(pool *p, uint32_t id, uint32_t list)
 static uint32_t take_from(pool *p, uint32_t list, uint64_t bytes)
 {
     chunks_bins *bins = list_of(p, list);
-    const uint32_t id = chunks_bins_find(&p->chunks, bins, bytes);
+    const uint32_t id = chunks_bins_find(bins, bytes);
     if (id == MR_NONE) return MR_NONE;
     chunks_bins_remove(&p->chunks, bins, id);
     if (p->chunks.all.at[id].bytes > bytes)
@@ -176,12 +176,21 @@ static mr_status validate(mr_ctx *ctx, const void *params)
     return MR_OK;
 }
 
+static uint64_t pool_near(void *self, const mr_block *block)
+{
+    const pool *p = self;
+    return chunks_near(&p->chunks, block);
+}
+
 static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, mr_placer *out)
 {
     const settings *s = params;
     pool p = {.chunks = chunks_make(ctx), .settings = *s};
-    const mr_online policy = {
-        .self = &p, .alloc = pool_alloc, .free = pool_free, .flush = pool_flush};
+    const mr_online policy = {.self = &p,
+                              .alloc = pool_alloc,
+                              .free = pool_free,
+                              .near = pool_near,
+                              .flush = pool_flush};
     out->out->pooled = s->reuse_allow_internal_dependencies ? MR_POOLED : MR_POOLED_APART;
     return mr_place_online(out, in, &policy);
 }

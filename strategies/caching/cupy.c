@@ -80,7 +80,7 @@ static uint32_t take(pool *p, mr_placer *placer, uint64_t bytes, uint32_t stream
 static uint32_t reuse(pool *p, uint64_t bytes, uint32_t stream)
 {
     if (stream >= p->arenas.n || !p->arenas.at[stream]) return MR_NONE;
-    const uint32_t id = chunks_bins_find(&p->chunks, p->arenas.at[stream], bytes);
+    const uint32_t id = chunks_bins_find(p->arenas.at[stream], bytes);
     if (id == MR_NONE) return MR_NONE;
     remove_free(p, id);
     if (p->chunks.all.at[id].bytes > bytes) add_free(p, chunks_split(&p->chunks, id, bytes));
@@ -129,13 +129,22 @@ static void pool_flush(void *self, mr_placer *placer)
     free_all(self, placer);
 }
 
+static uint64_t pool_near(void *self, const mr_block *block)
+{
+    const pool *p = self;
+    return chunks_near(&p->chunks, block);
+}
+
 static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, mr_placer *out)
 {
     const settings *s = params;
     pool p = {.chunks = chunks_make(ctx), .limit = s->limit};
     out->out->limit = s->limit;
-    const mr_online policy = {
-        .self = &p, .alloc = pool_alloc, .free = pool_free, .flush = pool_flush};
+    const mr_online policy = {.self = &p,
+                              .alloc = pool_alloc,
+                              .free = pool_free,
+                              .near = pool_near,
+                              .flush = pool_flush};
     return mr_place_online(out, in, &policy);
 }
 

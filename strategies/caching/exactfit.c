@@ -32,7 +32,7 @@ static chunks_bins *free_of(pool *p, uint32_t stream)
 static uint32_t reuse(pool *p, uint64_t bytes, uint32_t stream)
 {
     chunks_bins *free = free_of(p, stream);
-    const uint32_t id = chunks_bins_find(&p->chunks, free, bytes);
+    const uint32_t id = chunks_bins_find(free, bytes);
     if (id == MR_NONE || p->chunks.all.at[id].bytes != bytes) return MR_NONE;
     chunks_bins_remove(&p->chunks, free, id);
     return id;
@@ -80,6 +80,12 @@ static void pool_free(void *self, mr_placer *placer, const mr_block *block)
     chunks_bins_add(&p->chunks, free_of(p, p->chunks.all.at[id].stream), id);
 }
 
+static uint64_t pool_near(void *self, const mr_block *block)
+{
+    const pool *p = self;
+    return chunks_near(&p->chunks, block);
+}
+
 static void pool_flush(void *self, mr_placer *placer)
 {
     release_all(self, placer);
@@ -89,8 +95,11 @@ static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, m
 {
     const settings *s = params;
     pool p = {.chunks = chunks_make(ctx), .alignment = s->alignment};
-    const mr_online policy = {
-        .self = &p, .alloc = pool_alloc, .free = pool_free, .flush = pool_flush};
+    const mr_online policy = {.self = &p,
+                              .alloc = pool_alloc,
+                              .free = pool_free,
+                              .near = pool_near,
+                              .flush = pool_flush};
     return mr_place_online(out, in, &policy);
 }
 

@@ -49,7 +49,7 @@ static uint32_t alloc_small(lake *l, mr_placer *placer, uint64_t bytes, uint32_t
 {
     chunks *c = &l->pages.chunks;
     chunks_bins *free = gmlake_of(&l->pages, stream)->small;
-    uint32_t id = chunks_bins_find(c, free, bytes);
+    uint32_t id = chunks_bins_find(free, bytes);
     if (id != MR_NONE) chunks_bins_remove(c, free, id);
     else id = chunks_reserve(c, placer, SMALL_SEGMENT, stream);
     if (id == MR_NONE) return MR_NONE;
@@ -178,11 +178,20 @@ static void lake_flush(void *self, mr_placer *placer)
     release_all(self, placer);
 }
 
+static uint64_t lake_near(void *self, const mr_block *block)
+{
+    const lake *l = self;
+    return chunks_near(&l->pages.chunks, block);
+}
+
 static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, mr_placer *out)
 {
     lake l = {.settings = *(const settings *)params, .pages = {.chunks = chunks_make(ctx)}};
-    const mr_online policy = {
-        .self = &l, .alloc = lake_alloc, .free = lake_free, .flush = lake_flush};
+    const mr_online policy = {.self = &l,
+                              .alloc = lake_alloc,
+                              .free = lake_free,
+                              .near = lake_near,
+                              .flush = lake_flush};
     return mr_place_online(out, in, &policy);
 }
 

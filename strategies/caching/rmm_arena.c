@@ -39,8 +39,7 @@ typedef struct arenas {
 
 static chunks_tree *tree_of(arenas *a, uint32_t arena)
 {
-    while (a->trees.n <= arena)
-        MR_PUSH(a->chunks.ctx, &a->trees, (chunks_tree){.by_address = true});
+    while (a->trees.n <= arena) MR_PUSH(a->chunks.ctx, &a->trees, (chunks_tree){0});
     return &a->trees.at[arena];
 }
 
@@ -225,6 +224,12 @@ static void arena_free(void *self, mr_placer *placer, const mr_block *block)
     coalesce_superblock(a, a->chunks.all.at[id].stream);
 }
 
+static uint64_t arena_near(void *self, const mr_block *block)
+{
+    const arenas *a = self;
+    return chunks_near(&a->chunks, block);
+}
+
 static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, mr_placer *out)
 {
     const settings *s = params;
@@ -232,7 +237,8 @@ static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, m
                 .bytes = s->arena_size / RMM_UNIT * RMM_UNIT,
                 .spare = MR_NONE};
     out->out->limit = s->arena_size;
-    const mr_online policy = {.self = &a, .alloc = arena_alloc, .free = arena_free};
+    const mr_online policy = {
+        .self = &a, .alloc = arena_alloc, .free = arena_free, .near = arena_near};
     return mr_place_online(out, in, &policy);
 }
 
@@ -242,7 +248,8 @@ const mr_strategy mr_strategy_rmm_arena = {
     .source = "RMM, arena_memory_resource",
     .how =
         ""
-        "rmm.mr.set_current_device_resource(rmm.mr.ArenaMemoryResource(rmm.mr.CudaMemoryResource())), "
+        "rmm.mr.set_current_device_resource(rmm.mr.ArenaMemoryResource(rmm.mr."
+        "CudaMemoryResource())), "
         "then "
         "torch.cuda.memory.change_current_allocator(rmm.allocators.torch.rmm_torch_allocator)",
     .params = params_table,

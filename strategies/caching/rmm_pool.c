@@ -34,6 +34,12 @@ static void pool_free(void *self, mr_placer *placer, const mr_block *block)
     if (block->bytes) rmm_lists_free(self, block->handle);
 }
 
+static uint64_t pool_near(void *self, const mr_block *block)
+{
+    const rmm_lists *pool = self;
+    return chunks_near(&pool->chunks, block);
+}
+
 static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, mr_placer *out)
 {
     const settings *s = params;
@@ -43,7 +49,8 @@ static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, m
         initial = s->maximum_pool_size / RMM_UNIT * RMM_UNIT;
     rmm_lists pool = rmm_lists_make(ctx, initial, s->maximum_pool_size);
     out->out->limit = s->maximum_pool_size;
-    const mr_online policy = {.self = &pool, .alloc = pool_alloc, .free = pool_free};
+    const mr_online policy = {
+        .self = &pool, .alloc = pool_alloc, .free = pool_free, .near = pool_near};
     return mr_place_online(out, in, &policy);
 }
 

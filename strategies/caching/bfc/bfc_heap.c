@@ -13,14 +13,14 @@ typedef struct heap {
     chunks chunks;
     chunks_bins *free;
     chunks_list regions; /* their first chunks */
-    uint64_t held;      /* bytes of all regions */
-    uint64_t region;    /* size of the next one */
+    uint64_t held;       /* bytes of all regions */
+    uint64_t region;     /* size of the next one */
     bool backpedalled;
 } heap;
 
 static uint32_t find(heap *h, uint64_t bytes)
 {
-    const uint32_t id = chunks_bins_find(&h->chunks, h->free, bytes);
+    const uint32_t id = chunks_bins_find(h->free, bytes);
     if (id == MR_NONE) return MR_NONE;
     chunks_bins_remove(&h->chunks, h->free, id);
     const uint64_t has = h->chunks.all.at[id].bytes;
@@ -169,13 +169,22 @@ static void heap_flush(void *self, mr_placer *placer)
     h->region = h->rules.after_shrink;
 }
 
+static uint64_t heap_near(void *self, const mr_block *block)
+{
+    const heap *h = self;
+    return chunks_near(&h->chunks, block);
+}
+
 mr_status bfc_place(mr_ctx *ctx, const bfc_rules *rules, const mr_schedule *in, mr_placer *out)
 {
     heap h = {.rules = *rules,
               .chunks = chunks_make(ctx),
               .free = chunks_bins_new(ctx),
               .region = (rules->region + UNIT - 1) / UNIT * UNIT};
-    const mr_online policy = {
-        .self = &h, .alloc = heap_alloc, .free = heap_free, .flush = heap_flush};
+    const mr_online policy = {.self = &h,
+                              .alloc = heap_alloc,
+                              .free = heap_free,
+                              .near = heap_near,
+                              .flush = heap_flush};
     return mr_place_online(out, in, &policy);
 }

@@ -102,6 +102,16 @@ mr_block chunks_block(const chunks *c, uint32_t id)
     return (mr_block){at->segment, id, at->offset, at->bytes};
 }
 
+uint64_t chunks_near(const chunks *c, const mr_block *block)
+{
+    if (!block->bytes) return 0;
+    const chunk *at = &c->all.at[block->handle];
+    uint64_t seen = at->stream;
+    if (at->next != MR_NONE) seen += c->all.at[at->next].free;
+    if (at->prev != MR_NONE) seen += c->all.at[at->prev].free;
+    return seen;
+}
+
 bool chunks_round(uint64_t bytes, uint64_t unit, uint64_t *rounded)
 {
     if (bytes > UINT64_MAX / 4) return false;

@@ -36,33 +36,50 @@ uint32_t chunks_split(chunks *c, uint32_t id, uint64_t bytes);     /* returns th
 void chunks_join(chunks *c, uint32_t id);                          /* with the one behind it */
 bool chunks_whole(const chunks *c, uint32_t id);                   /* is it all of a segment? */
 mr_block chunks_block(const chunks *c, uint32_t id);
+/* Reads the chunk and those beside it, for mr_online.near. */
+uint64_t chunks_near(const chunks *c, const mr_block *block);
 /* `bytes` rounded up to a multiple of `unit`.  False when no device could have that. */
 bool chunks_round(uint64_t bytes, uint64_t unit, uint64_t *rounded);
 
 /* ---- sets ------------------------------------------------------------------------------- */
 
+/* By address. */
 typedef struct chunks_tree {
     uint32_t root;
-    bool by_address; /* else by size, then address */
 } chunks_tree;
 
 void chunks_tree_add(chunks *c, chunks_tree *tree, uint32_t id);
 void chunks_tree_remove(chunks *c, chunks_tree *tree, uint32_t id);
-/* By address: the lowest that has room.  By size: the smallest, of equal ones the lowest. */
+/* The lowest that has room. */
 uint32_t chunks_tree_find(const chunks *c, const chunks_tree *tree, uint64_t bytes);
 
-/* In a tree by address: `id`, which lies between the neighbours of `old` in it, takes
+/* `id`, which lies between the neighbours of `old` in the tree, takes
  * its place; and a chunk in use is added, joined with its free neighbours: returns what
  * it is now. */
 void chunks_tree_replace(chunks *c, chunks_tree *tree, uint32_t old, uint32_t id);
 uint32_t chunks_tree_free(chunks *c, chunks_tree *tree, uint32_t id);
 
-/* By size, in bins of their own, 32 for each doubling: the trees stay small. */
-enum { CHUNK_BINS = 2048 };
+/* By size, then address: bins of their own, 32 for each doubling, of short sorted rows. */
+enum { CHUNK_BINS = 2048, CHUNK_ROW = 32 };
+
+typedef struct chunks_entry { /* what the chunk had when it was added */
+    uint64_t bytes, address;
+    uint32_t id;
+} chunks_entry;
+
+typedef struct chunks_row {
+    uint32_t n;
+    struct chunks_row *next; /* of those that are spare */
+    chunks_entry at[CHUNK_ROW];
+} chunks_row;
+
+typedef MR_VEC(chunks_row *) chunks_bin;
+
 typedef struct chunks_bins {
-    uint32_t roots[CHUNK_BINS];      /* of trees by size */
-    uint64_t words[CHUNK_BINS / 64]; /* a bit for each tree that is not empty */
+    chunks_bin bins[CHUNK_BINS];
+    uint64_t words[CHUNK_BINS / 64]; /* a bit for each bin that is not empty */
     uint32_t some;                   /* a bit for each word that is not 0 */
+    chunks_row *spare;
 } chunks_bins;
 
 typedef MR_VEC(uint32_t) chunks_list;
@@ -70,7 +87,8 @@ typedef MR_VEC(uint32_t) chunks_list;
 chunks_bins *chunks_bins_new(mr_ctx *ctx);
 void chunks_bins_add(chunks *c, chunks_bins *bins, uint32_t id);
 void chunks_bins_remove(chunks *c, chunks_bins *bins, uint32_t id);
-uint32_t chunks_bins_find(const chunks *c, const chunks_bins *bins, uint64_t bytes);
+/* The smallest that has room, of equal ones the lowest. */
+uint32_t chunks_bins_find(const chunks_bins *bins, uint64_t bytes);
 /* Appends them, the smallest first. */
 void chunks_bins_list(const chunks *c, const chunks_bins *bins, chunks_list *out);
 

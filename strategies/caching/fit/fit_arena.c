@@ -39,7 +39,7 @@ static void take(arena *a, uint32_t id, uint64_t bytes)
 
 static uint32_t find(arena *a, uint64_t bytes)
 {
-    const uint32_t id = a->by_size ? chunks_bins_find(&a->chunks, a->by_size, bytes)
+    const uint32_t id = a->by_size ? chunks_bins_find(a->by_size, bytes)
                                    : chunks_tree_find(&a->chunks, &a->by_address, bytes);
     if (id != MR_NONE) take(a, id, bytes);
     return id;
@@ -126,15 +126,21 @@ static void arena_free(void *self, mr_placer *placer, const mr_block *block)
     if (a->chunks.all.at[id].next == MR_NONE) a->last = id;
 }
 
+static uint64_t arena_near(void *self, const mr_block *block)
+{
+    const arena *a = self;
+    return chunks_near(&a->chunks, block);
+}
+
 mr_status fit_place(mr_ctx *ctx, bool first, uint64_t alignment, const mr_schedule *in,
                     mr_placer *out)
 {
     arena a = {.chunks = chunks_make(ctx),
-               .by_address = {.by_address = true},
                .by_size = first ? NULL : chunks_bins_new(ctx),
                .alignment = alignment,
                .segment = MR_NONE,
                .last = MR_NONE};
-    const mr_online policy = {.self = &a, .alloc = arena_alloc, .free = arena_free};
+    const mr_online policy = {
+        .self = &a, .alloc = arena_alloc, .free = arena_free, .near = arena_near};
     return mr_place_online(out, in, &policy);
 }

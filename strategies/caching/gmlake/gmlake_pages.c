@@ -118,7 +118,7 @@ static void split(gmlake_pages *p, uint32_t block, uint64_t bytes)
 
 uint32_t gmlake_reuse_block(gmlake_pages *p, mr_placer *placer, uint64_t bytes, uint32_t stream)
 {
-    const uint32_t id = chunks_bins_find(&p->chunks, gmlake_of(p, stream)->blocks, bytes);
+    const uint32_t id = chunks_bins_find(gmlake_of(p, stream)->blocks, bytes);
     if (id == MR_NONE) return MR_NONE;
     split(p, id, bytes);
     take(p, id);
@@ -136,7 +136,7 @@ static void use_stitched(gmlake_pages *p, mr_placer *placer, uint32_t id, bool s
 uint32_t gmlake_reuse_stitched(gmlake_pages *p, mr_placer *placer, uint64_t bytes,
                                uint64_t most, uint32_t stream)
 {
-    const uint32_t id = chunks_bins_find(&p->chunks, gmlake_of(p, stream)->stitched, bytes);
+    const uint32_t id = chunks_bins_find(gmlake_of(p, stream)->stitched, bytes);
     if (id == MR_NONE || chunk_of(p, id)->bytes > most) return MR_NONE;
     use_stitched(p, placer, id, true);
     return id;

@@ -54,7 +54,7 @@ void rmm_lists_free(rmm_lists *pool, uint32_t id)
 static uint32_t take_from(rmm_lists *pool, uint64_t bytes, uint32_t from)
 {
     chunks_bins *list = list_of(pool, from);
-    const uint32_t id = chunks_bins_find(&pool->chunks, list, bytes);
+    const uint32_t id = chunks_bins_find(list, bytes);
     if (id == MR_NONE) return MR_NONE;
     chunks_bins_remove(&pool->chunks, list, id);
     if (pool->chunks.all.at[id].bytes > bytes)
