@@ -52,43 +52,6 @@ static const char *plain_line(mr_ctx *ctx, const mr_lines *lines)
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-uint32_t mr_suite_trace_named(const mr_suite *suite, const char *name)
-{
-    for (uint32_t i = 0; i < suite->traces.n; i++)
-        if (strcmp(suite->traces.at[i].name, name) == 0) return i;
-    return MR_NONE;
-}
-
-static uint32_t spec_with_text(const mr_suite *suite, const char *text)
-{
-    for (uint32_t i = 0; i < suite->specs.n; i++)
-        if (strcmp(suite->specs.at[i].spec.text, text) == 0) return i;
-    return MR_NONE;
-}
-
-uint32_t mr_suite_spec_named(mr_ctx *ctx, const mr_suite *suite, const char *name)
-{
-    mr_spec spec;
-    for (uint32_t i = 0; i < suite->specs.n; i++)
-        if (suite->specs.at[i].name && strcmp(suite->specs.at[i].name, name) == 0) return i;
-    return mr_scene_spec(ctx, name, &spec) == MR_OK ? spec_with_text(suite, spec.text)
-                                                    : MR_NONE;
-}
-
-const mr_group *mr_suite_group_named(const mr_suite *suite, const char *name)
-{
-    for (uint32_t i = 0; i < suite->groups.n; i++)
-        if (strcmp(suite->groups.at[i].name, name) == 0) return &suite->groups.at[i];
-    return NULL;
-}
-
-uint32_t mr_suite_device_named(const mr_suite *suite, const char *name)
-{
-    for (uint32_t i = 0; i < suite->devices.n; i++)
-        if (strcmp(suite->devices.at[i].device.name, name) == 0) return i;
-    return MR_NONE;
-}
-
 /* Letters that neither a spec nor an expression gives a meaning to. */
 static mr_status take_new_name(mr_suite_reader *r, const char **out)
 {
@@ -126,7 +89,7 @@ static mr_status parse_spec(mr_suite_reader *r, mr_place place, const char *text
 
 static uint32_t add_spec(mr_suite_reader *r, const char *name, const mr_spec *spec)
 {
-    const uint32_t known = spec_with_text(&r->suite, spec->text);
+    const uint32_t known = mr_suite_spec_with(&r->suite, spec->text);
     if (known != MR_NONE && (!name || !r->suite.specs.at[known].name)) {
         if (name) r->suite.specs.at[known].name = name;
         return known;

@@ -159,6 +159,7 @@ mr_status mr_expect_parse(mr_ctx *ctx, const mr_lines *lines, const mr_suite *su
 /* By name, or a spec's own text; MR_NONE when the suite has no such. */
 uint32_t mr_suite_trace_named(const mr_suite *suite, const char *name);
 uint32_t mr_suite_spec_named(mr_ctx *ctx, const mr_suite *suite, const char *name);
+uint32_t mr_suite_spec_with(const mr_suite *suite, const char *text); /* canonical */
 const mr_group *mr_suite_group_named(const mr_suite *suite, const char *name);
 uint32_t mr_suite_device_named(const mr_suite *suite, const char *name);
 const mr_suite_cell *mr_suite_cell_at(const mr_suite *suite, uint32_t trace, uint32_t device,

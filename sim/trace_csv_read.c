@@ -14,8 +14,7 @@ typedef struct reader {
     mr_cells cells; /* of the row at hand, and the ids known so far */
     mr_trace *trace;
     bool has_row;
-    bool announced, closed; /* the last row, and that it was there */
-    uint32_t open_step;     /* mark of a step that has not ended; MR_NONE for none */
+    mr_csv_end end;
 } reader;
 
 #define CELL(column) (r->cells.at[MR_COL_##column])
@@ -214,8 +213,8 @@ static mr_status read_mark(reader *r)
 {
     const mr_mark mark = {(mr_mark_kind)NUMBER(kind), CELL(name).text};
     const uint32_t index = r->trace->marks.n;
-    if (mark.kind == MR_STEP_BEGIN) r->open_step = index;
-    if (mark.kind == MR_STEP_END) r->open_step = MR_NONE;
+    if (mark.kind == MR_STEP_BEGIN) r->end.open_step = index;
+    if (mark.kind == MR_STEP_END) r->end.open_step = MR_NONE;
     MR_PUSH(r->cells.ctx, &r->trace->marks, mark);
     return happen(r, MR_MARK, index);
 }
@@ -307,25 +306,6 @@ CMD_ROW(refuse, MR_REFUSE)
 
 /* ---- all rows ---------------------------------------------------------------------------- */
 
-static mr_status read_first(reader *r)
-{
-    const mr_csv_row *row;
-    MR_TRY(mr_csv_next(r->cells.csv, &row));
-    MR_TRY(mr_csv_check_whole(r->cells.csv));
-    const uint32_t more = row->n > 2 && strcmp(row->at[2], "closed") == 0 ? 3 : 2;
-    if (!row->n || strcmp(row->at[0], "memreuse") != 0)
-        return mr_csv_fail(r->cells.csv, 0, "the first row is not 'memreuse,%d', expected it",
-                           MR_TRACE_VERSION);
-    if (row->n < 2 || strcmp(row->at[1], "1") != 0)
-        return mr_csv_fail(r->cells.csv, row->n > 1 ? 1 : 0,
-                           "the format has version '%s', expected %d: a newer program wrote it",
-                           row->n > 1 ? row->at[1] : "", MR_TRACE_VERSION);
-    r->announced = more == 3;
-    if (row->n == more) return MR_OK;
-    return mr_csv_fail(r->cells.csv, more, "found '%.60s', expected %sthe end of the row",
-                       row->at[more], r->announced ? "" : "'closed' or ");
-}
-
 static mr_status read_cells(reader *r, const mr_csv_row *row)
 {
     mr_status (*const read[])(reader *) = {
@@ -342,47 +322,21 @@ static mr_status read_cells(reader *r, const mr_csv_row *row)
     return read[kind](r);
 }
 
-static mr_status read_closed(reader *r, const mr_csv_row *row)
-{
-    if (!r->announced)
-        return mr_csv_fail(r->cells.csv, 0, "'closed' was not announced, expected the first row"
-                                            " to be 'memreuse,%d,closed'",
-                           MR_TRACE_VERSION);
-    if (row->n > 1)
-        return mr_csv_fail(r->cells.csv, 1, "found '%.60s', expected 'closed' alone",
-                           row->at[1]);
-    r->closed = true;
-    return MR_OK;
-}
-
 static mr_status read_row(reader *r, const mr_csv_row *row)
 {
     const char *word = row->at[0];
     if (*word == '#') return MR_OK; /* a comment */
-    if (r->closed)
-        return mr_csv_fail(r->cells.csv, 0, "a row follows 'closed', expected the end of the file");
-    if (!strcmp(word, "closed")) return read_closed(r, row);
+    if (r->end.closed || !strcmp(word, "closed"))
+        return mr_csv_closed(&r->cells, row, &r->end);
     if (!strcmp(word, "about")) return mr_csv_about(&r->cells, row, r->trace);
     if (!strcmp(word, "note")) return mr_csv_note(&r->cells, row, r->trace);
     if (!strcmp(word, "has")) return mr_csv_has(&r->cells, row, &r->has_row, r->trace);
     return read_cells(r, row);
 }
 
-/* What is cut off between two rows is told by what is missing behind the last. */
-static mr_status check_end(reader *r)
-{
-    if (r->announced && !r->closed)
-        return mr_csv_fail(r->cells.csv, 0, "the file ends here without the row 'closed', which"
-                                            " its first row announces: it is cut off");
-    if (r->announced || r->open_step == MR_NONE) return MR_OK;
-    return mr_csv_fail(r->cells.csv, 0, "the file ends here inside the step '%.60s', expected"
-                                        " mark,step-end: it is cut off",
-                       r->trace->marks.at[r->open_step].name);
-}
-
 static mr_status read_rows(reader *r, mr_source *source)
 {
-    MR_TRY(read_first(r));
+    MR_TRY(mr_csv_first(&r->cells, &r->end));
     for (uint32_t n = 1;; n++) {
         const mr_csv_row *row;
         MR_TRY(mr_csv_next(r->cells.csv, &row));
@@ -391,7 +345,7 @@ static mr_status read_rows(reader *r, mr_source *source)
         MR_TRY(read_row(r, row));
         if (n % 65536 == 0) mr_progress(r->cells.ctx, "reading", mr_source_part(source));
     }
-    MR_TRY(check_end(r));
+    MR_TRY(mr_csv_ended(&r->cells, &r->end, r->trace));
     if (!r->has_row) r->trace->has = mr_trace_shows(r->trace);
     return MR_OK;
 }
@@ -407,7 +361,7 @@ mr_status mr_trace_csv_read(mr_ctx *ctx, mr_source *source, mr_trace *out)
     mr_trace_init(ctx, out, mr_source_name(source));
     reader *r = MR_NEW(ctx, reader);
     r->trace = out;
-    r->open_step = MR_NONE;
+    r->end.open_step = MR_NONE;
     mr_csv *csv = mr_csv_open(ctx, source);
     mr_cells_begin(&r->cells, ctx, csv);
     const mr_status status = read_rows(r, source);

@@ -119,4 +119,24 @@ static inline mr_status scripted_run(mr_ctx *ctx, const mr_trace *trace, const c
     return mr_evaluate(ctx, &question, answer);
 }
 
+/* ---- a script and what came of it -------------------------------------------------------- */
+
+static inline const char *scripted_placed(mr_ctx *ctx, const char *script, const char *spec,
+                             uint64_t capacity)
+{
+    mr_trace *trace = MR_NEW(ctx, mr_trace);
+    *trace = scripted(ctx, script);
+    mr_answer *answer = MR_NEW(ctx, mr_answer);
+    if (scripted_run(ctx, trace, spec, capacity, 1, answer)) return ctx->failure.text;
+    return shown_cmds(ctx, &answer->placement);
+}
+
+static inline void must_place(const char *script, const char *spec, uint64_t capacity,
+                       const char *cmds)
+{
+    mr_ctx ctx = {0};
+    CHECK_STR(scripted_placed(&ctx, script, spec, capacity), cmds);
+    mr_ctx_clear(&ctx);
+}
+
 #endif
