@@ -69,8 +69,8 @@ const mr_command mr_command_calibrate = {
     .usage = "",
     .summary = "measures a GPU of this machine and prints its row for devices.csv",
     .more = "Nothing else should run on it: the context is what is taken before anything is\n"
-            "asked for.  Rates of matrix products need a cuBLAS; where the row has one, it stays, and how\n"
-            "much of it is reached is measured.",
+            "asked for.  Rates of matrix products need a cuBLAS; one that the row has stays, and\n"
+            "how much of it is reached is measured.",
     .options = options,
     .words_min = 0,
     .words_max = 0,

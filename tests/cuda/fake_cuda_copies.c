@@ -72,7 +72,7 @@ mr_cuda_result cuMemsetD8_v2(mr_cuda_pointer at, unsigned char byte, size_t n)
     if (failed) return failed;
     if (!fake_may_touch(fake_device(), at, n))
         return fake_wrong("cuMemsetD8 outside of memory");
-    memset((void *)at, byte, n);
+    if (!fake_cuda_settings()->idle) memset((void *)at, byte, n);
     return fake_sticky();
 }
 

@@ -27,6 +27,7 @@ static const mr_cmd cmds[] = {
     {MR_EXEC, 0, {.segment = MR_NONE}},
     {MR_EXEC, 1, {.segment = MR_NONE}},
     {MR_UNBIND, X, {0, 0, 0, MR_MIB}},
+    {MR_RESERVE, MR_NONE, {1, 0, 0, MR_MIB}}, /* so that z does not just get what x had */
     {MR_BIND, Z, {0, 0, 0, MR_MIB}},
     {MR_EXEC, 2, {.segment = MR_NONE}},
     {MR_BIND, BACK, {0, 0, MR_MIB, MR_MIB}},
@@ -34,24 +35,26 @@ static const mr_cmd cmds[] = {
     {MR_EXEC, 4, {.segment = MR_NONE}},
 };
 
-static mr_status carry_out(mr_ctx *ctx, const mr_manner *manner)
+static mr_status carry_out(mr_ctx *ctx, const mr_manner *manner, bool pooled)
 {
     mr_trace trace = offload(ctx);
     const mr_schedule schedule = {.trace = &trace};
-    mr_placement p = {.schedule = &schedule, .oom_at = MR_NONE};
+    mr_placement p = {.schedule = &schedule, .oom_at = MR_NONE,
+                      .pooled = pooled ? MR_POOLED : MR_NOT_POOLED};
     mr_metrics metrics;
     MR_PUSH(ctx, &p.segments, (mr_segment){.bytes = 2 * MR_MIB});
+    MR_PUSH(ctx, &p.segments, (mr_segment){.bytes = MR_MIB});
     for (size_t i = 0; i < MR_COUNT(cmds); i++) MR_PUSH(ctx, &p.cmds, cmds[i]);
     return mr_replay(ctx, &p, &device, &mr_backend_cuda, manner, &metrics);
 }
 
 TEST(what_was_copied_out_comes_back_the_same_although_its_place_was_taken)
 {
-    for (uint64_t order = 0; order < 2; order++) {
+    for (uint64_t order = 0; order < 4; order++) {
         mr_ctx ctx = {0};
         fake_cuda_reset();
-        fake_cuda_settings()->order = order;
-        CHECK(carry_out(&ctx, &checked) == MR_OK);
+        fake_cuda_settings()->order = order % 2;
+        CHECK(carry_out(&ctx, &checked, order > 1) == MR_OK);
         CHECK_STR(ctx.failure.text, "");
         CHECK_STR(fake_cuda_violation(), "");
         CHECK_EQ(fake_cuda_leaks(), 0);
@@ -60,22 +63,28 @@ TEST(what_was_copied_out_comes_back_the_same_although_its_place_was_taken)
     fake_cuda_settings()->order = 0;
 }
 
-TEST(whatever_call_fails_between_copies_nothing_is_left_behind)
+static void every_call_fails_once(bool pooled)
 {
     mr_ctx ctx = {0};
     fake_cuda_reset();
-    CHECK(carry_out(&ctx, &checked) == MR_OK);
+    CHECK(carry_out(&ctx, &checked, pooled) == MR_OK);
     const uint64_t calls = fake_cuda_calls();
     mr_ctx_clear(&ctx);
     for (uint64_t n = 1; n <= calls; n++) {
         fake_cuda_reset();
         fake_cuda_settings()->fail = n;
-        CHECK(carry_out(&ctx, &checked) == MR_EDEVICE);
+        CHECK(carry_out(&ctx, &checked, pooled) == MR_EDEVICE);
         CHECK_STR(fake_cuda_violation(), "");
         CHECK_EQ(fake_cuda_leaks(), 0);
         mr_ctx_clear(&ctx);
     }
     fake_cuda_settings()->fail = 0;
+}
+
+TEST(whatever_call_fails_between_copies_nothing_is_left_behind)
+{
+    every_call_fails_once(false);
+    every_call_fails_once(true);
 }
 
 TEST_MAIN()
