@@ -71,6 +71,30 @@ mr_status mr_rewrite_before_evictions(mr_ctx *ctx, const mr_trace *in, const cha
                    in->name, who);
 }
 
+static bool fills(const mr_trace *in, const mr_op *op)
+{
+    if (op->mutates.n != 1 || op->out.n) return false;
+    const mr_tensor *whole = &in->tensors.at[op->mutates.at[0]];
+    for (uint32_t i = 0; i < op->in.n; i++) {
+        const mr_tensor *piece = &in->tensors.at[op->in.at[i]];
+        if (piece->storage == whole->storage
+            && mr_tensor_numbers(piece) < mr_tensor_numbers(whole))
+            return true;
+    }
+    return false;
+}
+
+mr_status mr_rewrite_whole(mr_ctx *ctx, const mr_trace *in, const char *expected)
+{
+    for (uint32_t o = 0; o < in->ops.n; o++)
+        if (in->ops.at[o].phase == MR_FORWARD && fills(in, &in->ops.at[o]))
+            return mr_fail(ctx, MR_EUNSUPPORTED,
+                           "op %u of '%s' (%s) joins a tensor with others where that lies,"
+                           " expected %s",
+                           o, in->name, in->ops.at[o].name, expected);
+    return MR_OK;
+}
+
 bool mr_rewrite_unpacks(const mr_trace *in)
 {
     for (uint32_t o = 0; o < in->ops.n; o++)

@@ -57,6 +57,11 @@ mr_status mr_rewrite_before_host(mr_ctx *ctx, const mr_trace *in, const char *wh
  * what the backward pass needs of them: for rewrites that change who saves it. */
 mr_status mr_rewrite_before_evictions(mr_ctx *ctx, const mr_trace *in, const char *who);
 
+/* MR_EUNSUPPORTED when an op fills up a storage of which it reads a piece, as skip_reuse has
+ * it: for rewrites that take what a storage holds for one thing.  `expected` ends the sentence.
+ */
+mr_status mr_rewrite_whole(mr_ctx *ctx, const mr_trace *in, const char *expected);
+
 /* Does the backward pass copy from the host what was saved there, in a recording that shows no
  * tensors of the host? */
 bool mr_rewrite_unpacks(const mr_trace *in);

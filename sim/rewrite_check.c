@@ -6,6 +6,7 @@
 #include "rewrite_check_devices.h"
 #include "rewrite_check_gathers.h"
 #include "rewrite_check_holders.h"
+#include "rewrite_check_pieces.h"
 #include "rewrite_check_referee.h"
 #include "rewrite_check_streams.h"
 #include "rewrite_check_versions.h"
@@ -58,7 +59,10 @@ static mr_status run(mr_referee *r, uint32_t o)
         MR_TRY(mr_referee_same_work(r, o, f));
         MR_TRY(count(r, o, f));
         for (uint32_t i = 0; i < op->in.n; i++) MR_TRY(mr_referee_reads(r, o, f, i));
+        const uint32_t filled = mr_rewrite_check_filled(r->trace, op);
+        const mr_value had = filled == MR_NONE ? 0 : mr_referee_seen(r, op->in.at[filled]);
         mr_referee_write(r, o, f);
+        if (filled != MR_NONE) mr_referee_fill(r, op->in.at[filled], had);
     } else {
         MR_TRY(run_new(r, o));
     }
@@ -117,6 +121,9 @@ static void make_tables(mr_referee *r)
     r->base = MR_NEW_N(r->ctx, uint64_t, after->storages.n);
     r->packed = MR_NEW_N(r->ctx, bool, after->storages.n);
     r->viewed = mr_none_of(r->ctx, after->storages.n);
+    r->wrote = mr_none_of(r->ctx, after->storages.n);
+    r->beside = MR_NEW_N(r->ctx, mr_value, after->tensors.n);
+    r->under = MR_NEW_N(r->ctx, mr_value, after->tensors.n);
     r->done = MR_NEW_N(r->ctx, uint32_t, before->ops.n);
     r->divided = MR_NEW_N(r->ctx, bool, before->ops.n);
     r->flops = MR_NEW_N(r->ctx, uint64_t, before->ops.n);

@@ -10,6 +10,7 @@
  *     moves             hands on the values that it reads, each to the result of its place
  *     cuts              shows what it reads in parts that make it up (rewrite_check_pieces.h)
  *     joins             makes a value of all its parts, in their order
+ *     fills             joins what it reads around a piece that lies there already, which stays
  *     sums              adds a part of a value to those before, or behind; all are the value
  *     a stand-in        gives what it declares, if all that its ops read has been read
  *     none of these     computes something new, which no old op may read

@@ -22,6 +22,19 @@ void mr_referee_note_pieces(mr_referee *r, const mr_op *op)
     }
 }
 
+void mr_referee_fill(mr_referee *r, uint32_t tensor, mr_value shown)
+{
+    const mr_tensor *piece = &r->trace->tensors.at[tensor];
+    for (uint32_t t = 0; t < r->trace->tensors.n; t++) {
+        const mr_tensor *x = &r->trace->tensors.at[t];
+        if (x->storage != piece->storage || x->offset != piece->offset
+            || x->bytes != piece->bytes)
+            continue;
+        r->beside[t] = shown;
+        r->under[t] = r->holds[piece->storage];
+    }
+}
+
 mr_status mr_referee_cut(mr_referee *r, uint32_t o)
 {
     const mr_op *op = &r->trace->ops.at[o];

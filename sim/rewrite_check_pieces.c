@@ -103,3 +103,34 @@ mr_status mr_rewrite_check_join(mr_ctx *ctx, const mr_trace *trace, uint32_t o)
             return bad_piece(ctx, o, op, op->in.at[i]);
     return check_sum(ctx, &t, o, op);
 }
+
+/* Rows of a whole that lies as it is written. */
+static bool lies_at(const mr_tensor *whole, const mr_tensor *piece, uint32_t dim,
+                    uint64_t begin)
+{
+    uint64_t each = whole->bytes, outer = 1;
+    for (uint32_t d = 0; d <= dim; d++) each /= whole->shape[d] ? whole->shape[d] : 1;
+    for (uint32_t d = 0; d < dim; d++) outer *= whole->shape[d];
+    const uint64_t span = (outer - 1) * whole->shape[dim] * each + piece->shape[dim] * each;
+    return piece->offset == whole->offset + begin * each && piece->bytes == span;
+}
+
+uint32_t mr_rewrite_check_filled(const mr_trace *trace, const mr_op *op)
+{
+    if (op->mutates.n != 1 || op->out.n || op->in.n < 2) return MR_NONE;
+    tiling t = {.whole = &trace->tensors.at[op->mutates.at[0]], .dim = MR_NONE};
+    uint32_t found = MR_NONE;
+    uint64_t begin = 0;
+    for (uint32_t i = 0; i < op->in.n; i++) {
+        const mr_tensor *piece = &trace->tensors.at[op->in.at[i]];
+        const uint64_t at = t.sum;
+        if (!add_piece(&t, piece) || piece->rank != t.whole->rank) return MR_NONE;
+        if (piece->storage != t.whole->storage) continue;
+        if (found != MR_NONE) return MR_NONE; /* of one alone it is asked */
+        found = i;
+        begin = at;
+    }
+    if (found == MR_NONE || t.sum != t.whole->shape[t.dim]) return MR_NONE;
+    const mr_tensor *piece = &trace->tensors.at[op->in.at[found]];
+    return lies_at(t.whole, piece, t.dim, begin) ? found : MR_NONE;
+}

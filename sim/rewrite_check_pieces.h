@@ -10,4 +10,8 @@ mr_status mr_rewrite_check_cut(mr_ctx *ctx, const mr_trace *trace, uint32_t op);
 /* Of an op that joins: what it reads adds up to its result along one dimension. */
 mr_status mr_rewrite_check_join(mr_ctx *ctx, const mr_trace *trace, uint32_t op);
 
+/* The input of an op that lies in the memory of what the op changes, all that it reads being
+ * pieces of that along one dimension, and this one where it belongs.  MR_NONE for other ops. */
+uint32_t mr_rewrite_check_filled(const mr_trace *trace, const mr_op *op);
+
 #endif

@@ -36,6 +36,9 @@ typedef struct mr_referee {
     uint64_t *base;    /* by storage of `trace`: where in the place of its value it begins */
     bool *packed;      /* by storage of `trace`: without the gaps that a view had */
     uint32_t *viewed;  /* by storage: event at which an op read it last */
+    uint32_t *wrote;   /* by storage of `trace`: tensor by which it was written last, MR_NONE */
+    mr_value *beside;  /* by tensor of `trace`: what it goes on showing, 0 for nothing, ... */
+    mr_value *under;   /* ... as long as its storage holds this, of which it is a piece */
     uint32_t *done;    /* by op of before: how often it was carried out, or its parts */
     bool *divided;     /* by op of before: in parts */
     uint64_t *flops;   /* by op of before: what carrying it out took */
@@ -101,6 +104,10 @@ mr_status mr_referee_move(mr_referee *r, uint32_t op);
 mr_status mr_referee_sum(mr_referee *r, uint32_t op);
 mr_status mr_referee_cut(mr_referee *r, uint32_t op);
 mr_status mr_referee_join(mr_referee *r, uint32_t op);
+
+/* After an op that has filled up the memory around a tensor: that shows what it has shown, and
+ * so does every other one at its place. */
+void mr_referee_fill(mr_referee *r, uint32_t tensor, mr_value shown);
 
 /* After any op: results in the memory of a piece show that piece. */
 void mr_referee_note_pieces(mr_referee *r, const mr_op *op);

@@ -1,6 +1,7 @@
 /* rewrite_check_values -- the values of the trace before get numbers: each storage holds the
  * one that an op wrote to it last.
  */
+#include "rewrite_check_pieces.h"
 #include "rewrite_check_referee.h"
 
 #include <string.h>
@@ -44,15 +45,40 @@ const char *mr_referee_named(mr_ctx *ctx, const mr_trace *trace, uint32_t o)
 
 /* ---- before: who reads what -------------------------------------------------------------- */
 
-static void number_op(mr_numbering *b, uint32_t o, uint32_t event, mr_value *holds,
-                      uint32_t *viewed)
+typedef struct shown { /* by storage: the value held; by tensor: a piece that is there still */
+    mr_value *holds, *beside, *under;
+} shown;
+
+static mr_value seen(const mr_numbering *b, const shown *now, uint32_t tensor)
+{
+    const mr_value has = now->holds[mr_referee_storage(b->trace, tensor)];
+    return now->beside[tensor] && now->under[tensor] == has ? now->beside[tensor] : has;
+}
+
+/* An op that fills up the memory around a tensor leaves that as it is. */
+static void number_filled(const mr_numbering *b, shown *now, uint32_t tensor, mr_value had)
+{
+    const mr_tensor *piece = &b->trace->tensors.at[tensor];
+    for (uint32_t t = 0; t < b->trace->tensors.n; t++) {
+        const mr_tensor *x = &b->trace->tensors.at[t];
+        if (x->storage != piece->storage || x->offset != piece->offset
+            || x->bytes != piece->bytes)
+            continue;
+        now->beside[t] = had;
+        now->under[t] = now->holds[piece->storage];
+    }
+}
+
+static void number_op(mr_numbering *b, uint32_t o, uint32_t event, shown *now, uint32_t *viewed)
 {
     const mr_op *op = &b->trace->ops.at[o];
+    const uint32_t filled = mr_rewrite_check_filled(b->trace, op);
+    const mr_value had = filled == MR_NONE ? 0 : seen(b, now, op->in.at[filled]);
+    mr_value *holds = now->holds;
     b->runs[o] = true;
     for (uint32_t i = 0; i < op->in.n; i++) {
-        const uint32_t s = mr_referee_storage(b->trace, op->in.at[i]);
-        b->read[b->first[o] + i] = holds[s];
-        viewed[s] = event;
+        b->read[b->first[o] + i] = seen(b, now, op->in.at[i]);
+        viewed[mr_referee_storage(b->trace, op->in.at[i])] = event;
     }
     for (uint32_t k = 0; k < mr_referee_results(op); k++) {
         const uint32_t s = mr_referee_storage(b->trace, mr_referee_result(op, k));
@@ -60,6 +86,7 @@ static void number_op(mr_numbering *b, uint32_t o, uint32_t event, mr_value *hol
             && !mr_referee_is_statistic(b->trace, s))
             holds[s] = b->made[o] + k;
     }
+    if (filled != MR_NONE) number_filled(b, now, op->in.at[filled], had);
 }
 
 /* What is shared has one number. */
@@ -102,13 +129,15 @@ mr_status mr_referee_number(mr_ctx *ctx, const mr_trace *trace, const mr_trace *
             b->maker[b->made[o] + k] = o;
     b->read = MR_NEW_N(ctx, mr_value, reads);
     mr_value *holds = MR_NEW_N(ctx, mr_value, trace->storages.n);
+    shown now = {holds, MR_NEW_N(ctx, mr_value, trace->tensors.n),
+                 MR_NEW_N(ctx, mr_value, trace->tensors.n)};
     uint32_t *viewed = mr_none_of(ctx, trace->storages.n);
     for (uint32_t s = 0; s < trace->storages.n; s++)
         if (trace->storages.at[s].before) holds[s] = 1 + s;
     MR_TRY(share_values(ctx, trace, after, holds));
     for (uint32_t e = 0; e < trace->events.n; e++)
         if (trace->events.at[e].kind == MR_RUN)
-            number_op(b, trace->events.at[e].id, e, holds, viewed);
+            number_op(b, trace->events.at[e].id, e, &now, viewed);
     return MR_OK;
 }
 

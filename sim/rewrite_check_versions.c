@@ -5,6 +5,8 @@
  */
 #include "rewrite_check_versions.h"
 
+#include "rewrite_check_pieces.h"
+
 typedef struct counter {
     const mr_trace *trace;
     uint32_t *version; /* by storage: writes so far */
@@ -27,6 +29,23 @@ static void write(counter *c, const mr_op *op, uint32_t event)
         c->version[s] += c->viewed[s] != event + 1; /* else it is a view */
     }
     for (uint32_t i = 0; i < op->mutates.n; i++) c->version[storage_of(c, op->mutates.at[i])]++;
+}
+
+/* What was saved of the piece around which the op fills up is as it was. */
+static void spare(counter *c, const mr_op *op)
+{
+    const uint32_t filled = mr_rewrite_check_filled(c->trace, op);
+    if (filled == MR_NONE) return;
+    const mr_tensor *piece = &c->trace->tensors.at[op->in.at[filled]];
+    for (uint32_t o = 0; o < c->trace->ops.n; o++) {
+        const mr_op *saver = &c->trace->ops.at[o];
+        for (uint32_t i = 0; c->ran[o] && i < saver->saved.n; i++) {
+            const mr_tensor *x = &c->trace->tensors.at[saver->saved.at[i].tensor];
+            if (x->storage == piece->storage && x->offset == piece->offset
+                && x->bytes == piece->bytes)
+                c->noted[c->first[o] + i]++;
+        }
+    }
 }
 
 static mr_status look(mr_ctx *ctx, const counter *c, uint32_t o, uint32_t of)
@@ -52,6 +71,7 @@ static mr_status run(mr_ctx *ctx, counter *c, uint32_t o, uint32_t event)
     const mr_op *op = &c->trace->ops.at[o];
     if (op->of != MR_NONE) MR_TRY(look(ctx, c, o, op->of));
     write(c, op, event);
+    spare(c, op);
     c->ran[o] = true;
     for (uint32_t i = 0; i < op->saved.n; i++)
         c->noted[c->first[o] + i] = c->version[storage_of(c, op->saved.at[i].tensor)];

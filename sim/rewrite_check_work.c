@@ -68,9 +68,24 @@ static bool same_lengths(const mr_referee *r, const mr_tensor *x, const mr_tenso
     return !others || (others == 1 && r->before.trace->storages.at[y->storage].per_sample);
 }
 
-static bool same_shape(const mr_referee *r, const mr_tensor *x, const mr_tensor *y)
+/* All of a storage before; now rows that lie apart, as it was written. */
+static bool is_spread(const mr_referee *r, uint32_t tensor, const mr_tensor *y)
 {
+    const mr_tensor *x = &r->trace->tensors.at[tensor];
+    const uint32_t by = r->wrote[x->storage];
+    if (y->offset || y->bytes != r->before.trace->storages.at[y->storage].bytes
+        || x->bytes <= y->bytes)
+        return false;
+    if (r->beside[tensor] && r->under[tensor] == r->holds[x->storage]) return true;
+    return by != MR_NONE && r->trace->tensors.at[by].offset == x->offset
+           && r->trace->tensors.at[by].bytes == x->bytes;
+}
+
+static bool same_shape(const mr_referee *r, uint32_t tensor, const mr_tensor *y)
+{
+    const mr_tensor *x = &r->trace->tensors.at[tensor];
     if (!same_lengths(r, x, y)) return false;
+    if (is_spread(r, tensor, y)) return true;
     if (r->had && r->before.trace->storages.at[y->storage].per_sample) return true;
     const bool cast = x->dtype != y->dtype && strcmp(x->dtype, y->dtype) != 0;
     const bool fits = x->bytes == y->bytes || (r->packed[x->storage] && x->bytes < y->bytes);
@@ -81,6 +96,7 @@ static bool same_shape(const mr_referee *r, const mr_tensor *x, const mr_tensor 
 mr_value mr_referee_seen(const mr_referee *r, uint32_t tensor)
 {
     const mr_value has = r->holds[mr_referee_storage(r->trace, tensor)];
+    if (r->beside[tensor] && r->under[tensor] == has) return r->beside[tensor];
     return has >> MR_VALUE_SHIFT ? has : has | (mr_value)r->piece[tensor] << MR_VALUE_SHIFT;
 }
 
@@ -116,9 +132,8 @@ mr_status mr_referee_reads(mr_referee *r, uint32_t o, uint32_t f, uint32_t i)
         return mr_fail(r->ctx, MR_EINVARIANT,
                        "%s and other parts do not read the same of %s, expected all or a part",
                        mr_referee_named(r->ctx, r->trace, o), mr_referee_told(r, want));
-    const mr_tensor *x = &r->trace->tensors.at[t],
-                    *y = &r->before.trace->tensors.at[told_before];
-    if (has == want && !same_shape(r, x, y))
+    const mr_tensor *y = &r->before.trace->tensors.at[told_before];
+    if (has == want && !same_shape(r, t, y))
         return mr_fail(r->ctx, MR_EINVARIANT,
                        "%s reads tensor %u, expected the shape and place of tensor %u",
                        mr_referee_named(r->ctx, r->trace, o), t, told_before);
@@ -145,6 +160,7 @@ void mr_referee_write(mr_referee *r, uint32_t o, uint32_t f)
             || mr_referee_is_statistic(r->trace, s))
             continue;
         if (k < op->out.n) r->base[s] = r->packed[s] = 0;
+        r->wrote[s] = mr_referee_result(op, k);
         uint32_t j = MR_NONE;
         if (f != MR_NONE) j = same_result(op, &r->before.trace->ops.at[f], k);
         if (j == MR_NONE) r->holds[s] = r->fresh++;

@@ -818,7 +818,8 @@ class Recorder(TorchDispatchMode):
         mutated = unique(self._tensor(t) for t in written if self._is_ours(t))
         ours = [t for t in given if self._is_ours(t)]
         short = op.name.split("::")[1]
-        skip = {id(t) for t in written} if short in WRITE_ONLY else ()
+        only_written = written if short in WRITE_ONLY else tensors_in(kwargs.get("out"))
+        skip = {id(t) for t in only_written}
         op.ins = unique(self._tensor(t) for t in ours if id(t) not in skip)
         op.mutates = mutated
         op.outs = [t for t in unique(self._tensor(t) for t in made) if t not in mutated]

@@ -12,6 +12,8 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import (CheckpointPolicy, checkpoint, checkpoint_sequential,
                                     create_selective_checkpoint_contexts)
 
+import techniques
+
 
 @dataclass
 class Options:
@@ -23,6 +25,7 @@ class Options:
     activation: str = "relu"        # where a model has relu
     chunk: str = ""                 # loss, attention, or mlp
     chunks: int = 0
+    skips: str = ""                 # or placed: made where they are joined
     tied: bool = True
     sequence: int = 0
     image: int = 0
@@ -608,6 +611,7 @@ class UNet(nn.Module):
                                 for a, b in zip(sizes[-2::-1], sizes[:0:-1]))
         self.join = nn.ModuleList(self.pair(2 * a, a) for a in sizes[-2::-1])
         self.pool, self.head = nn.MaxPool2d(2), nn.Conv2d(width, classes, 1)
+        self.rooms = []
 
     def pair(self, a, b):
         layers = []
@@ -619,12 +623,24 @@ class UNet(nn.Module):
     def forward(self, x):
         skips = []
         for i, block in enumerate(self.down):
-            x = run_block(self.options, block, self.pool(x) if i else x)
+            x = self.go_down(block, self.pool(x) if i else x, i + 1 < len(self.down))
             skips.append(x)
         skips.pop()
         for up, join in zip(self.up, self.join):
-            x = run_block(self.options, join, torch.cat((skips.pop(), up(x)), dim=1))
+            x = run_block(self.options, join, self.joined(skips.pop(), up(x)))
         return self.head(x)
+
+    def go_down(self, block, x, skips):
+        if self.options.skips != "placed" or not skips:
+            return run_block(self.options, block, x)
+        x = block[:-1](x)
+        self.rooms.append(techniques.Room(x.shape[0], 2 * x.shape[1], *x.shape[2:]))
+        return techniques.ReluInRoom.apply(x, self.rooms[-1])
+
+    def joined(self, skip, x):
+        if self.options.skips != "placed":
+            return torch.cat((skip, x), dim=1)
+        return techniques.JoinInRoom.apply(skip, x, self.rooms.pop())
 
 
 def image_loss(model, x, labels):

@@ -143,3 +143,45 @@ def join_norms(module):
             if (isinstance(module[i], torch.nn.BatchNorm2d)
                     and isinstance(module[i + 1], (torch.nn.LeakyReLU, torch.nn.ELU))):
                 module[i], module[i + 1] = JoinedNorm(module[i]), torch.nn.Identity()
+
+
+# ---- skips that are made where they are joined -------------------------------------------------
+
+class Room:
+    """Memory for a skip and for what is joined with it, channel by channel."""
+
+    def __init__(self, *shape):
+        self.whole = torch.empty(shape)
+
+    def rows(self, begin, end):
+        """Autograd counts what is written here apart from what is written elsewhere."""
+        return self.whole.data[:, begin:end]
+
+
+class ReluInRoom(torch.autograd.Function):
+    """Writes its result into the first rows."""
+
+    @staticmethod
+    def forward(ctx, x, room):
+        y = room.rows(0, x.shape[1])
+        torch.ops.aten.relu.out(x, out=y)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return torch.ops.aten.threshold_backward(gradient, ctx.saved_tensors[0], 0), None
+
+
+class JoinInRoom(torch.autograd.Function):
+    """The skip is there; the other tensor is copied behind it."""
+
+    @staticmethod
+    def forward(ctx, skip, x, room):
+        ctx.skipped = skip.shape[1]
+        room.rows(ctx.skipped, None).copy_(x)
+        return room.whole
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient[:, :ctx.skipped], gradient[:, ctx.skipped:], None

@@ -90,6 +90,7 @@ twin accumulate unet-b8-i256 unet-accumulate-4 $unet --accumulate 4
 twin "" "" unet-leaky-relu $unet --activation leaky-relu
 twin inplace unet-leaky-relu unet-leaky-relu-abn $unet --activation leaky-relu --abn
 twin amp unet-b8-i256 unet-amp-float16 $unet --precision amp-float16
+twin skip_reuse unet-b8-i256 unet-placed-skips $unet --place-skips
 twin nograd unet-b8-i256 unet-no-grad $unet --no-grad
 
 plain=vit-b16-b64-i224

@@ -68,6 +68,9 @@ static const char *refusal(const inplace_abn *a, uint32_t norm, uint32_t activat
     if (a->facts->runs_again[norm] || op_at(a, norm)->again != MR_NONE)
         return "it runs again: inplace comes before what recomputes";
     if (back == MR_NONE || back_2 == MR_NONE) return "its gradient is not one op";
+    const mr_tensor *z = &a->r->in->tensors.at[op_at(a, activation)->out.at[0]];
+    if (z->bytes != a->r->in->storages.at[z->storage].bytes)
+        return "what that gives is a part of something: inplace comes before skip_reuse";
     const char *why = inplace_refuse_memory(a->facts, op_at(a, norm), op_at(a, norm)->in.at[0]);
     if (why) return why;
     uint32_t other = other_user(a, a->facts->readers, x, norm, back);

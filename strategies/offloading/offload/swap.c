@@ -239,6 +239,7 @@ mr_status swap_rewrite(mr_ctx *ctx, const mr_trace *in, const swap_choice *choic
                        mr_trace *out)
 {
     writer *w = MR_NEW(ctx, writer);
+    MR_TRY(mr_rewrite_whole(ctx, in, "none, for all of a storage is copied"));
     MR_TRY(mr_rewrite_begin(ctx, in, out, &w->r));
     mr_where_init(&w->r, &w->where);
     swap_look(ctx, in, choice, &w->items);

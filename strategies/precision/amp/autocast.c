@@ -172,6 +172,7 @@ mr_status autocast_rewrite(mr_ctx *ctx, const mr_trace *in, const char *dtype, b
     MR_TRY(check_precision(ctx, in));
     MR_TRY(check_order(ctx, in));
     MR_TRY(mr_rewrite_before_host(ctx, in, "amp"));
+    MR_TRY(mr_rewrite_whole(ctx, in, "amp before that (amp+skip_reuse)"));
     if (mr_rewrite_unpacks(in))
         return mr_fail(ctx, MR_EUNSUPPORTED,
                        "the backward pass of '%s' copies back from the host what was saved in"
