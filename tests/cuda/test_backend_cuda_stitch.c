@@ -80,7 +80,12 @@ static const mr_cmd cmds[] = {
     {MR_EXEC, 6, NOWHERE},
 };
 
-static mr_status carry_out(mr_ctx *ctx, const mr_cmd *list, size_t n, mr_metrics *metrics)
+/* Every byte is looked at once; where ways out count, one word in 64 KiB. */
+static const mr_manner sparse = {
+    .compute = MR_COMPUTE_TOUCH, .verify = true, .stride = 4096, .kernels = kernels};
+
+static mr_status carry_out(mr_ctx *ctx, const mr_cmd *list, size_t n, const mr_manner *manner,
+                           mr_metrics *metrics)
 {
     static const uint64_t bytes[SEGMENTS] = {2 * PAGE, PAGE, 3 * PAGE};
     mr_trace trace = step(ctx);
@@ -90,7 +95,7 @@ static mr_status carry_out(mr_ctx *ctx, const mr_cmd *list, size_t n, mr_metrics
         MR_PUSH(ctx, &p.segments,
                 (mr_segment){.bytes = bytes[s], .page = PAGE, .expandable = true});
     for (size_t i = 0; i < n; i++) MR_PUSH(ctx, &p.cmds, list[i]);
-    return mr_replay(ctx, &p, &device, &mr_backend_cuda, &checked, metrics);
+    return mr_replay(ctx, &p, &device, &mr_backend_cuda, manner, metrics);
 }
 
 TEST(memory_stands_at_both_places_and_who_comes_waits_for_who_used_it_at_the_other)
@@ -100,7 +105,7 @@ TEST(memory_stands_at_both_places_and_who_comes_waits_for_who_used_it_at_the_oth
         mr_metrics metrics;
         fake_cuda_reset();
         fake_cuda_settings()->order = order;
-        CHECK(carry_out(&ctx, cmds, MR_COUNT(cmds), &metrics) == MR_OK);
+        CHECK(carry_out(&ctx, cmds, MR_COUNT(cmds), &checked, &metrics) == MR_OK);
         CHECK_STR(ctx.failure.text, "");
         CHECK_STR(fake_cuda_violation(), "");
         CHECK_EQ(fake_cuda_leaks(), 0);
@@ -118,13 +123,13 @@ TEST(whatever_call_fails_while_memory_is_stitched_nothing_is_left_behind)
     mr_ctx ctx = {0};
     mr_metrics metrics;
     fake_cuda_reset();
-    CHECK(carry_out(&ctx, cmds, MR_COUNT(cmds), &metrics) == MR_OK);
+    CHECK(carry_out(&ctx, cmds, MR_COUNT(cmds), &sparse, &metrics) == MR_OK);
     const uint64_t calls = fake_cuda_calls();
     mr_ctx_clear(&ctx);
     for (uint64_t n = 1; n <= calls; n++) {
         fake_cuda_reset();
         fake_cuda_settings()->fail = n;
-        CHECK(carry_out(&ctx, cmds, MR_COUNT(cmds), &metrics) == MR_EDEVICE);
+        CHECK(carry_out(&ctx, cmds, MR_COUNT(cmds), &sparse, &metrics) == MR_EDEVICE);
         CHECK(strlen(ctx.failure.text) > 20);
         CHECK_STR(fake_cuda_violation(), "");
         CHECK_EQ(fake_cuda_leaks(), 0);
@@ -146,7 +151,7 @@ TEST(pages_cannot_be_used_where_they_are_not)
     mr_ctx ctx = {0};
     mr_metrics metrics;
     fake_cuda_reset();
-    CHECK(carry_out(&ctx, wrong, MR_COUNT(wrong), &metrics) == MR_EINVARIANT);
+    CHECK(carry_out(&ctx, wrong, MR_COUNT(wrong), &checked, &metrics) == MR_EINVARIANT);
     CHECK_HAS(ctx.failure.text, "where they are not mapped");
     CHECK_EQ(fake_cuda_leaks(), 0);
     mr_ctx_clear(&ctx);
