@@ -2,7 +2,7 @@
 # peaks.sh LIBRARIES PYTHON -- makes traces/models/peaks.csv and traces/models/twins/twin_peaks.csv again:
 # what PyTorch's own allocator holds in the training steps of those plain recordings and twins whose
 # steps do not differ from one another. Two twins run with fake tensors alone: one has an op without
-# a kernel, one looks at gradients.
+# a kernel, one makes a scale that float16 cannot hold.
 libraries=${1:?usage: peaks.sh LIBRARIES PYTHON}
 python=${2:?usage: peaks.sh LIBRARIES PYTHON}
 here=$(cd "$(dirname "$0")" && pwd)
