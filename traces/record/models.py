@@ -25,6 +25,7 @@ class Options:
     activation: str = "relu"        # where a model has relu
     chunk: str = ""                 # loss, attention, or mlp
     chunks: int = 0
+    fused: bool = False             # dropouts and the sums before or behind them
     skips: str = ""                 # or placed: made where they are joined
     tied: bool = True
     sequence: int = 0
@@ -81,6 +82,8 @@ def in_chunks(options, what, run, *whole):
 
 def residual(options, x, y):
     """x + y, where nobody else needs y."""
+    if options.fused:
+        return techniques.DropoutAdd.apply(y, x, 0.1)
     return y.add_(x) if options.inplace == "all" else x + y
 
 
@@ -312,7 +315,8 @@ class GptAttention(nn.Module):
         if past is not None:
             k, v = torch.cat((past[0], k), dim=2), torch.cat((past[1], v), dim=2)
         y = attend(self.options, q, k, v, None, 0.1, causal=past is None, training=self.training)
-        y = self.dropout(self.projection(y.transpose(1, 2).contiguous().view(x.shape)))
+        y = self.projection(y.transpose(1, 2).contiguous().view(x.shape))
+        y = y if self.options.fused else self.dropout(y)
         return (y, (k, v)) if cache else y
 
 
@@ -326,7 +330,8 @@ class GptBlock(nn.Module):
         self.dropout = nn.Dropout(0.1)
 
     def mlp(self, x):
-        return self.dropout(self.down(F.gelu(self.up(x), approximate="tanh")))
+        y = self.down(F.gelu(self.up(x), approximate="tanh"))
+        return y if self.options.fused else self.dropout(y)
 
     def forward(self, x, past=None, cache=False):
         """With keys and values of this and of all before if a cache is asked for."""
@@ -355,6 +360,8 @@ class Gpt(nn.Module):
 
     def embed(self, ids, begin=0):
         place = torch.arange(begin, begin + ids.shape[1])
+        if self.options.fused:
+            return techniques.AddDropout.apply(self.token(ids), self.position(place), 0.1)
         return self.dropout(self.token(ids) + self.position(place))
 
     def hidden(self, ids):

@@ -103,6 +103,8 @@ def arguments(words=None):
                    help="loss, attention or mlp in pieces, each recomputed in backward")
     p.add_argument("--optimizer-in-backward", action="store_true",
                    help="each parameter is updated, and its gradient let go, as soon as it is known")
+    p.add_argument("--fused", action="store_true",
+                   help="of GPT: dropouts and the sums around them as one kernel each")
     p.add_argument("--place-skips", action="store_true",
                    help="of a U-Net, where they are joined with others")
     p.add_argument("--clip", action="store_true", help="clip_grad_norm_ before the update")
@@ -138,7 +140,8 @@ class Run:
         self.work = WORKLOADS[args.model](Options(
             attention=args.attention, checkpoint=checkpoint, segments=int(segments or 0),
             inplace=args.inplace, activation=args.activation, chunk=chunk, chunks=int(chunks or 0),
-            skips="placed" if args.place_skips else "", tied=not args.untied, sequence=args.seq, image=args.image))
+            skips="placed" if args.place_skips else "", fused=args.fused,
+            tied=not args.untied, sequence=args.seq, image=args.image))
         self.model = self.work.model
         if args.abn:
             techniques.join_norms(self.model)

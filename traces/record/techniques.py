@@ -185,3 +185,56 @@ class JoinInRoom(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         return gradient[:, :ctx.skipped], gradient[:, ctx.skipped:], None
+
+
+# ---- chains of ops that work number by number, as one kernel each ------------------------------
+
+@torch.library.custom_op("fused::dropout_add", mutates_args=(),
+                         tags=(torch.Tag.nondeterministic_seeded,))
+def dropout_add(x: torch.Tensor, y: torch.Tensor, p: float) -> tuple[torch.Tensor, torch.Tensor]:
+    raise NotImplementedError
+
+
+@torch.library.custom_op("fused::add_dropout", mutates_args=(),
+                         tags=(torch.Tag.nondeterministic_seeded,))
+def add_dropout(x: torch.Tensor, y: torch.Tensor, p: float) -> tuple[torch.Tensor, torch.Tensor]:
+    raise NotImplementedError
+
+
+@dropout_add.register_fake
+@add_dropout.register_fake
+def _(x, y, p):
+    return torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)
+
+
+class DropoutAdd(torch.autograd.Function):
+    """dropout(x) + y"""
+
+    @staticmethod
+    def forward(ctx, x, y, p):
+        out, mask = dropout_add(x, y, p)
+        ctx.save_for_backward(mask)
+        ctx.scale = 1 / (1 - p)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        back = torch.ops.aten.native_dropout_backward
+        return back(gradient, ctx.saved_tensors[0], ctx.scale), gradient, None
+
+
+class AddDropout(torch.autograd.Function):
+    """dropout(x + y), y being the same for all samples"""
+
+    @staticmethod
+    def forward(ctx, x, y, p):
+        out, mask = add_dropout(x, y, p)
+        ctx.save_for_backward(mask)
+        ctx.scale = 1 / (1 - p)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        back = torch.ops.aten.native_dropout_backward
+        back = back(gradient, ctx.saved_tensors[0], ctx.scale)
+        return back, back.sum(0), None

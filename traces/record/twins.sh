@@ -116,6 +116,7 @@ twin amp+chunk $plain gpt2-small-amp-bfloat16-chunk-attention-4 $gpt --precision
 twin amp+chunk $plain gpt2-small-amp-float16-chunk-loss-8 $gpt --precision amp-float16 --chunk loss:8
 twin accumulate $plain gpt2-small-accumulate-4 $gpt --accumulate 4
 twin amp+checkpoint $plain gpt2-small-amp-bfloat16-checkpoint $gpt --precision amp-bfloat16 --checkpoint block
+twin fuse $plain gpt2-small-fused $gpt --fused
 twin half $plain gpt2-small-float16-masters-static $gpt --precision float16 --masters static
 twin half $plain gpt2-small-float16-masters-dynamic $gpt --precision float16 --masters dynamic
 twin release $plain gpt2-small-release $gpt --optimizer-in-backward
