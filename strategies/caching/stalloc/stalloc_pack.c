@@ -18,7 +18,7 @@ typedef MR_VEC(uint32_t) list; /* numbers of items */
 typedef struct packer {
     mr_ctx *ctx;
     stalloc_plan *plan;
-    list placed; /* by offset */
+    MR_VEC(stalloc_item) placed; /* copies, by offset: they are walked through all the time */
     list *layers;
     uint32_t layer_n;
     bool apart; /* each item where it fits, whatever becomes of its layer */
@@ -106,6 +106,9 @@ static bool is_used(const packer *p, const list *layer, uint32_t from, uint32_t 
 
 static bool meets(const packer *p, const list *layer, const stalloc_item *other)
 {
+    const stalloc_item *first = item(p, layer->at[0]);
+    if (layer->n == 1 && !is_left_over(first) && !is_left_over(other))
+        return first->from < other->to && other->from < first->to;
     if (!is_left_over(other)) return is_used(p, layer, other->from, other->to);
     return (other->to && is_used(p, layer, 0, other->to))
            || is_used(p, layer, other->from, p->plan->last);
@@ -116,7 +119,7 @@ static uint64_t find_room(const packer *p, const list *layer, uint64_t bytes)
 {
     uint64_t at = 0;
     for (uint32_t i = 0; i < p->placed.n; i++) {
-        const stalloc_item *other = item(p, p->placed.at[i]);
+        const stalloc_item *other = &p->placed.at[i];
         if (other->offset + other->bytes <= at || !meets(p, layer, other)) continue;
         if (other->offset >= at + bytes) return at;
         at = other->offset + other->bytes;
@@ -130,14 +133,14 @@ static void put(packer *p, uint32_t i, uint64_t offset)
     uint32_t low = 0, high = p->placed.n;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
-        if (item(p, p->placed.at[middle])->offset <= offset) low = middle + 1;
+        if (p->placed.at[middle].offset <= offset) low = middle + 1;
         else high = middle;
     }
-    MR_PUSH(p->ctx, &p->placed, i);
+    mine->offset = offset;
+    MR_PUSH(p->ctx, &p->placed, *mine);
     memmove(p->placed.at + low + 1, p->placed.at + low,
             (p->placed.n - 1 - low) * sizeof *p->placed.at);
-    p->placed.at[low] = i;
-    mine->offset = offset;
+    p->placed.at[low] = *mine;
     if (offset + mine->bytes > p->plan->height) p->plan->height = offset + mine->bytes;
 }
 
@@ -188,6 +191,7 @@ void stalloc_pack(mr_ctx *ctx, stalloc_plan *plan)
     const uint64_t whole = plan->height;
     place_layers(&p, true);
     if (whole < plan->height) place_layers(&p, false);
-    for (uint32_t i = 0; i < p.placed.n; i++) plan->items.at[p.placed.at[i]].offset += begin;
+    for (uint32_t i = 0; i < plan->items.n; i++)
+        if (!is_always(&p, &plan->items.at[i])) plan->items.at[i].offset += begin;
     plan->height += begin;
 }
