@@ -258,8 +258,9 @@ static const mr_option options[] = {
     MR_OPTION("output", 'o', TEXT, output, 0, 0, "OUT",
               "write the lowest layout: the table with an offset for each buffer"),
     MR_OPTION("format", 'f', CHOICE, format, 0, 0, "table|csv|md", "how to print (table)"),
-    MR_OPTION("iterations", 'n', NUMBER, iterations, 1, 1000000, "N",
-              "plan the recording N times in a row"),
+    MR_OPTION(
+        "iterations", 'n', NUMBER, iterations, 1, 1000000, "N",
+        "plan the recording N times in a row; iterations that are alike are planned once"),
     MR_OPTION_CUT,
     MR_OPTION_CUDA_DEVICE,
     MR_OPTION_JOBS,

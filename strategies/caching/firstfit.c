@@ -6,19 +6,11 @@
 #include "fit_arena.h"
 #include "strategy.h"
 
-typedef struct settings {
-    uint64_t alignment;
-} settings;
-
-static const mr_param params_table[] = {
-    MR_PARAM_SIZE(settings, alignment, "512", 1, 1e15, "sizes are rounded up to a multiple"),
-    {0},
-};
+static const mr_param params_table[] = {FIT_PARAMS, {0}};
 
 static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, mr_placer *out)
 {
-    const settings *s = params;
-    return fit_place(ctx, true, s->alignment, in, out);
+    return fit_place(ctx, true, params, in, out);
 }
 
 const mr_strategy mr_strategy_firstfit = {
@@ -26,6 +18,6 @@ const mr_strategy mr_strategy_firstfit = {
     .summary = "the lowest free place that is large enough, in one growing range",
     .source = "Knuth, The Art of Computer Programming, volume 1, section 2.5",
     .params = params_table,
-    .params_size = sizeof(settings),
+    .params_size = sizeof(fit_settings),
     .place = place,
 };

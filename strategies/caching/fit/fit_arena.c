@@ -132,12 +132,12 @@ static uint64_t arena_near(void *self, const mr_block *block)
     return chunks_near(&a->chunks, block);
 }
 
-mr_status fit_place(mr_ctx *ctx, bool first, uint64_t alignment, const mr_schedule *in,
-                    mr_placer *out)
+mr_status fit_place(mr_ctx *ctx, bool first, const fit_settings *settings,
+                    const mr_schedule *in, mr_placer *out)
 {
     arena a = {.chunks = chunks_make(ctx),
                .by_size = first ? NULL : chunks_bins_new(ctx),
-               .alignment = alignment,
+               .alignment = settings->alignment,
                .segment = MR_NONE,
                .last = MR_NONE};
     const mr_online policy = {

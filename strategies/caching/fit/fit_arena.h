@@ -4,7 +4,14 @@
 
 #include "chunks.h"
 
-mr_status fit_place(mr_ctx *ctx, bool first, uint64_t alignment, const mr_schedule *in,
-                    mr_placer *out);
+typedef struct fit_settings {
+    uint64_t alignment;
+} fit_settings;
+
+#define FIT_PARAMS                                                                          \
+    MR_PARAM_SIZE(fit_settings, alignment, "512", 1, 1e15, "sizes are rounded up to a multiple")
+
+mr_status fit_place(mr_ctx *ctx, bool first, const fit_settings *settings,
+                    const mr_schedule *in, mr_placer *out);
 
 #endif

@@ -111,7 +111,7 @@ typedef struct plan_part { /* boxes that share no moment with those of other par
 
 typedef struct plan_core {
     MR_VEC(plan_part) parts;
-    MR_VEC(uint32_t) aside; /* boxes that find a place whatever the parts do, last one first */
+    MR_VEC(uint32_t) aside; /* find a place whatever the parts do; the last one first */
     uint64_t *base;         /* by box of the whole field: of those below the floors */
 } plan_core;
 
