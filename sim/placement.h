@@ -80,10 +80,10 @@ typedef struct mr_request {
  * `alloc` returns false when it cannot serve the request.  Optional: `defer` (freed while
  * another stream may still use it) with `done` (now no longer); without them such a block is
  * freed at its done.  `near` reads what the allocator will need to free the block soon and
- * returns any part of it: nothing but speed depends on it.  `flush` is empty_cache().  `adopt` takes over what a recording began
- * with: it sets the handles in `blocks`, one per piece (MR_EUNSUPPORTED when it cannot);
- * without it, and in traces that do not say, storages live before the first event are
- * allocated in order. */
+ * returns any part of it: nothing but speed depends on it.  `flush` is empty_cache().  `adopt`
+ * takes over what a recording began with: it sets the handles in `blocks`, one per piece
+ * (MR_EUNSUPPORTED when it cannot); without it, and in traces that do not say, storages live
+ * before the first event are allocated in order. */
 typedef struct mr_online {
     void *self;
     bool (*alloc)(void *self, mr_placer *placer, const mr_request *request, mr_block *out);

@@ -115,8 +115,8 @@ typedef struct plan_core {
     uint64_t *base;         /* by box of the whole field: of those below the floors */
 } plan_core;
 
-/* Layouts of the parts none of which ends above some height, at least `height`, make a layout of
- * all that does not either. */
+/* Layouts of the parts none of which ends above some height, at least `height`, make a layout
+ * of all that does not either. */
 void plan_core_make(mr_ctx *ctx, const plan_field *whole, uint64_t height, plan_core *out);
 /* core->base has the bases of the parts' boxes, floors included; those of `aside` follow. */
 void plan_core_finish(mr_ctx *ctx, const plan_field *whole, plan_core *core);
