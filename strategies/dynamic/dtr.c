@@ -80,9 +80,9 @@ static mr_status refuse(mr_ctx *ctx, const dtr_program *program, const dtr_optio
     return mr_fail(
         ctx, MR_EUNSUPPORTED,
         "under a budget of %s '%s' %s, expected a larger budget: without one it takes"
-        " %s, and no plan can do with less than %s",
-        mr_print_size(ctx, options->budget), program->trace->name, results[result],
-        mr_print_size(ctx, dtr_live_peak(program)), mr_print_size(ctx, bound.bytes));
+        " %s, and no plan can do with less than about %s",
+        mr_say_size(ctx, options->budget), program->trace->name, results[result],
+        mr_say_size(ctx, dtr_live_peak(program)), mr_say_size(ctx, bound.bytes));
 }
 
 /* What time no plan can beat is known of those that compute again. */
@@ -100,18 +100,16 @@ static void remark(mr_ctx *ctx, const dtr_program *program, const dtr_options *o
     const uint64_t compute = dtr_compute_ns(program);
     dtr_bound bound;
     dtr_find_bound(ctx, program, options->budget, &bound);
-    MR_PUSH(ctx, &out->remarks,
-            mr_printf(ctx,
-                      "under a budget of %s, %" PRIu64 " evictions and %" PRIu64
-                      " ops run again,"
-                      " which is %.2f%% more time; no plan can do with %sless than %s;"
-                      " %" PRIu64 " scores and %" PRIu64
-                      " accesses to storages have decided that",
-                      mr_print_size(ctx, options->budget), report->evictions, report->remats,
-                      100 * (double)report->remat / (double)compute,
-                      least_time(ctx, options, &bound, compute),
-                      mr_print_size(ctx, bound.bytes), report->evaluations,
-                      report->accesses));
+    MR_PUSH(
+        ctx, &out->remarks,
+        mr_printf(ctx,
+                  "under a budget of %s, %" PRIu64 " evictions and %" PRIu64 " ops run again,"
+                  " which is %.2f%% more time; no plan can do with %sless than about %s;"
+                  " %" PRIu64 " scores and %" PRIu64 " accesses to storages have decided that",
+                  mr_say_size(ctx, options->budget), report->evictions, report->remats,
+                  100 * (double)report->remat / (double)compute,
+                  least_time(ctx, options, &bound, compute), mr_say_size(ctx, bound.bytes),
+                  report->evaluations, report->accesses));
 }
 
 static void remark_copies(mr_ctx *ctx, const dtr_program *program, const dtr_report *report,

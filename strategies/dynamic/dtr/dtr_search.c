@@ -89,26 +89,30 @@ static void try_all(searcher *s)
 }
 
 /* What the bound on time does without is evicted first. */
-static void try_away(searcher *s, const bool *away)
+static plan try_away(searcher *s, const bool *away, bool all)
 {
     static const dtr_cost costs[] = {DTR_COST_LOCAL, DTR_COST_CLASS, DTR_COST_ANCESTORS};
     const uint32_t n = s->program->storages.n;
+    plan best = {.result = DTR_OOM};
     for (size_t c = 0; c < MR_COUNT(costs); c++)
         for (int ahead = 0; ahead < 2; ahead++) {
             plan p = {.heuristic = {DTR_SCORED, costs[c], true, false, ahead},
                       .weights = MR_NEW_N(s->ctx, float, n)};
             for (uint32_t i = 0; i < n; i++) p.weights[i] = away[i] ? 0.01F : 1;
             attempt(s, &p, UINT64_MAX);
-            insert(s, &p);
+            if (all) insert(s, &p);
+            if (!best.weights || is_better(&p, &best)) best = p;
         }
+    return best;
 }
 
-static void try_bound(searcher *s)
+/* Of those that the flow does without one plan is enough: the others are much like it. */
+static plan try_bound(searcher *s)
 {
     dtr_bound bound;
     dtr_find_bound(s->ctx, s->program, s->options.budget, &bound);
-    try_away(s, bound.away);
-    try_away(s, bound.flooded);
+    try_away(s, bound.away, true);
+    return try_away(s, bound.flooded, false);
 }
 
 /* ---- variations -------------------------------------------------------------------------- */
@@ -185,7 +189,7 @@ bool dtr_search(mr_ctx *ctx, const dtr_program *program, const dtr_options *opti
     s->random = options->seed * 2 + 1;
     s->suspects = MR_NEW_N(ctx, uint32_t, program->storages.n);
     try_all(s);
-    try_bound(s);
+    plan flooded = try_bound(s);
     plan best = s->plans.at[0];
     for (uint32_t i = 0; tries && i < STARTS && i < s->plans.n; i++) {
         plan p = s->plans.at[i];
@@ -193,6 +197,8 @@ bool dtr_search(mr_ctx *ctx, const dtr_program *program, const dtr_options *opti
         if (is_better(&p, &best)) best = p;
     }
     if (tries) climb(s, &best, tries / 2);
+    if (tries) climb(s, &flooded, tries / 2);
+    if (is_better(&flooded, &best)) best = flooded;
     dtr_options o = *options;
     o.heuristic = best.heuristic;
     o.weights = best.weights;
