@@ -214,7 +214,7 @@ const char *mr_conf_spec_recorded(mr_ctx *ctx, const char *conf);
 const char *mr_spec_extended(mr_ctx *ctx, const char *spec, const char *arg);
 /* Releases 2.x of PyTorch that may have made the recording; false when it says nothing. */
 bool mr_scene_releases(const mr_trace *trace, unsigned *oldest, unsigned *newest);
-/* A sentence where a spec is of another release than the recording, for it names none; else NULL. */
+/* A sentence where a spec names no release and is of another than the recording; else NULL. */
 const char *mr_scene_release_note(mr_ctx *ctx, const mr_trace *trace, const mr_spec *spec);
 const char *mr_scene_with_release(mr_ctx *ctx, const char *spec, unsigned minor);
 /* pytorch with the allocator settings that the recording was made with: of no release, and of

@@ -42,7 +42,8 @@ void mr_report_parting(const mr_check *c, const mr_parting *parting)
                   "device %" PRIu32 ": different at event %" PRIu32 " of %" PRIu32
                   ", after %s\n",
                   c->history->device, parting->event, c->trace->events.n,
-                  mr_show_count(c->ctx, parting->agreed, "step that agrees", "steps that agree"));
+                  mr_show_count(c->ctx, parting->agreed, "step that agrees",
+                                "steps that agree"));
     put_deed(c, "recorded", parting->recorded, makers);
     put_deed(c, "predicted", parting->predicted, makers);
 }

@@ -85,8 +85,8 @@ const char *mr_show_count(mr_ctx *ctx, uint64_t n, const char *one, const char *
 
 /* Bytes of the UTF-8 character at the head of a text; 0 when it is none. */
 size_t mr_utf8_length(const char *text);
-/* A sentence may quote what a file holds, which must not begin a line or move a terminal's cursor:
- * puts ? for each byte of control characters, but those kept, and of what is not UTF-8. */
+/* A sentence may quote what a file holds, which must not begin a line or move the cursor of a
+ * terminal: puts ? for each byte of control characters, but those kept, and of what is not UTF-8. */
 void mr_tame(char *text, const char *kept);
 
 /* Records the sentence and returns `status`, so that failing is one statement. */

@@ -340,8 +340,8 @@ mr_status mr_source_blame(mr_ctx *ctx, const char *path, mr_status status)
     const bool named = status && !failure->width && strncmp(failure->where, name, n) == 0
                        && (failure->where[n] == ':' || !failure->where[n]);
     if (!named || name == path) return status;
-    return mr_fail_at(ctx, failure->status, mr_printf(ctx, "%s%s", path, failure->where + n), "%s",
-                      failure->text);
+    const char *where = mr_printf(ctx, "%s%s", path, failure->where + n);
+    return mr_fail_at(ctx, failure->status, where, "%s", failure->text);
 }
 
 const char *mr_source_name(const mr_source *source)

@@ -1,4 +1,5 @@
-/* trace_csv_words.h -- the first row of our trace format, about, note and has, and the last (trace_csv_read.c). */
+/* trace_csv_words.h -- rows of our trace format without columns: the first, about, note, has,
+ * the last (trace_csv_read.c). */
 #ifndef MR_TRACE_CSV_WORDS_H
 #define MR_TRACE_CSV_WORDS_H
 
