@@ -49,7 +49,8 @@ it adds into the first one where nobody else holds it.  The recording is as with
 What it cannot see: memory that an op takes and gives back inside, except as `workspace` on a real
 GPU or from a table that was measured (Workspaces); what lives through the step without being read, unless it is the model's, its gradients' or the
 optimizer's; what is saved while another saved_tensors_hooks is open that keeps it elsewhere
-(checkpoint, save_on_cpu: how long that is held is seen, as drops); ops inside torch.compile; storages on other devices than the
+(checkpoint, save_on_cpu: how long that is held is seen, as drops); what torch.compile makes of a
+program, which is recorded as if it were not compiled; storages on other devices than the
 model's, such as the step counters of Adam, which stay on the host.  Notes in the file count the
 latter.  A value that the program reads from a fake tensor (`.item()`) is taken to be 1 on the host
 and 0 on the device: GradScaler then finds no infinities and Adam divides by its bias correction.
@@ -328,7 +329,7 @@ class Recorder(TorchDispatchMode):
         self.resized, self.subclasses, self.elsewhere = 0, set(), 0
         self.device = self._find_device()
         self.cleanup = contextlib.ExitStack()
-        self.clock, self.finished = None, False
+        self.clock, self.finished, self.compiled = None, False, False
 
     # -- begin and end --
 
@@ -356,6 +357,7 @@ class Recorder(TorchDispatchMode):
         self._wrap_backward()
         self._wrap_checkpoint()
         self._wrap_autocast()
+        self._watch_compiled()
         self.cleanup.enter_context(torch.autograd.set_multithreading_enabled(False))
         if self.saved_hooks:
             self.cleanup.enter_context(
@@ -672,6 +674,19 @@ class Recorder(TorchDispatchMode):
             return thing.birth, kind, 0
         return thing.storage.birth, kind, list(thing.storage.tensors.values()).index(thing)
 
+    def _watch_compiled(self):
+        """torch.compile leaves alone what runs under a TorchDispatchMode such as this one."""
+        frames = sys.modules.get("torch._dynamo.eval_frame")
+        take = getattr(frames, "_callback_from_stance", None)
+        if take is None or self.ignore_compile_internals():
+            return
+
+        def wrapped(callback):
+            self.compiled |= callable(callback)
+            return take(callback)
+
+        _replace(self.cleanup, frames, "_callback_from_stance", wrapped)
+
     def _repeats(self, run, first):
         """`run` for a second time in the place where the program stands now."""
         calls = (self.regions[-1].copy() if self.regions
@@ -756,8 +771,11 @@ class Recorder(TorchDispatchMode):
         if self.quiet or name in QUESTIONS:
             return func(*args, **kwargs)
         if func._overloadpacket not in flop_registry and self._decomposes(func):
-            with self:
+            super().__enter__()     # the mode alone, which is off in here
+            try:
                 out = func.decompose(*args, **kwargs)
+            finally:
+                super().__exit__(None, None, None)
             if out is not NotImplemented:
                 return out
         if func is aten._local_scalar_dense.default:
@@ -1013,6 +1031,9 @@ class Recorder(TorchDispatchMode):
         if self.values:
             self.notes.append(f"the program read {self.values} values of fake tensors, taken to "
                               "be 1 on the host and 0 on the device")
+        if self.compiled:
+            self.notes.append("torch.compile was off while this was recorded: the ops are those of the "
+                              "program, none fused and none recomputed")
         if self.casts:
             self.notes.append("what autocast lets go of at its end is in the order of birth: its own "
                               "is that of addresses, different in every run")
@@ -1252,6 +1273,27 @@ def _fuse_attention(stack):
     _replace(stack, torch.nn.functional, "scaled_dot_product_attention", attention)
 
 
+def _split_recurrent(stack):
+    """Whether cuDNN takes a recurrent layer it would ask the driver: here PyTorch's own cells do."""
+    for name in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+        def run(*args, _original=getattr(torch._VF, name)):
+            with torch.backends.cudnn.flags(enabled=False):
+                return _original(*args)
+
+        _replace(stack, torch._VF, name, run)
+
+
+@contextlib.contextmanager
+def _without_values():
+    from torch._subclasses import fake_tensor as fake
+    try:
+        yield
+    except (fake.DynamicOutputShapeException, fake.DataDependentOutputException) as error:
+        raise RuntimeError(f"what {error.func} gives depends on values, which fake tensors do not "
+                           "have: record this step with real tensors, without pretend_cuda()"
+                           ) from error
+
+
 class _Values(TorchDispatchMode):
     """What the program reads from fake tensors (see the head of the file)."""
 
@@ -1280,10 +1322,12 @@ def pretend_cuda():
                 stack.enter_context(_backward_without_gpu())
             _replace(stack, torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
             _replace(stack, torch.cuda, "is_bf16_supported", lambda *_, **__: True)
+        stack.enter_context(_without_values())
         mode = stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
         stack.enter_context(torch.device("cuda"))
         if not torch.cuda.is_available():
             _fuse_attention(stack)
+            _split_recurrent(stack)
         stack.enter_context(_Values())
         yield mode
 
