@@ -1,6 +1,7 @@
 /* The recorded models: what memreuse rebuilds from each file is what PyTorch counted in the
  * run.  Twice: from the allocations and frees of the file, and without them, from what its ops
- * read, make and save and what the program drops.  Rewrites stand on the second. */
+ * read, make and save and what the program drops.  Rewrites stand on the second.  And an op that
+ * says which one it repeats is that one again. */
 #include "csv_reader.h"
 #include "format.h"
 #include "schedule.h"
@@ -127,6 +128,99 @@ static void check_lives(mr_ctx *ctx, const mr_trace *trace, const table *t)
         printf("    %s: made before ops said whose gradients they compute\n", field(t, "file"));
 }
 
+/* ---- ops that run again ------------------------------------------------------------------ */
+
+typedef struct repeats {
+    const mr_trace *trace;
+    bool *once;          /* by op: some op repeats it */
+    uint32_t *stands;    /* by storage of the first run: where its repetition has its like */
+    uint32_t *maker;     /* by storage: the first op that made it, MR_NONE before that */
+    uint32_t last;       /* what the op before repeats, MR_NONE if nothing */
+} repeats;
+
+static uint32_t storage_of(const repeats *r, uint32_t tensor)
+{
+    return r->trace->tensors.at[tensor].storage;
+}
+
+/* Was it made in the backward pass by an op that repeats none?  It has come back from the host,
+ * or is a cast that autocast made once in the forward pass. */
+static bool made_anew(const repeats *r, uint32_t storage)
+{
+    const uint32_t maker = r->maker[storage];
+    return maker != MR_NONE && r->trace->ops.at[maker].again == MR_NONE
+           && r->trace->ops.at[maker].phase == MR_BACKWARD;
+}
+
+static bool alike(const repeats *r, const mr_ids *a, const mr_ids *b)
+{
+    bool same = a->n == b->n;
+    for (uint32_t i = 0; same && i < a->n; i++) {
+        const mr_tensor *x = &r->trace->tensors.at[a->at[i]];
+        const mr_tensor *y = &r->trace->tensors.at[b->at[i]];
+        same = !strcmp(x->dtype, y->dtype) && x->rank == y->rank
+               && !memcmp(x->shape, y->shape, x->rank * sizeof *x->shape);
+    }
+    return same;
+}
+
+/* Reads it what the first run read, or what stands for that? */
+static bool reads_the_same(const repeats *r, const mr_op *op, const mr_op *first)
+{
+    for (uint32_t i = 0; i < op->in.n; i++) {
+        const uint32_t x = storage_of(r, op->in.at[i]), y = storage_of(r, first->in.at[i]);
+        if (x != y && r->stands[y] != x && (r->stands[y] != MR_NONE || !made_anew(r, x)))
+            return false;
+    }
+    return true;
+}
+
+static const char *judge_repeat(const repeats *r, const mr_op *op)
+{
+    const mr_op *first = &r->trace->ops.at[op->again];
+    if (first->again != MR_NONE || first->phase != MR_FORWARD) return "no op of forward";
+    if (r->once[op->again]) return "one that another op repeats";
+    if (r->last != MR_NONE && r->last >= op->again) return "one before what the last op repeats";
+    if (strcmp(op->name, first->name)) return "one of another name";
+    if (strcmp(op->module, first->module) || op->call != first->call)
+        return "one of another call of a module";
+    if (!alike(r, &op->in, &first->in) || !alike(r, &op->out, &first->out)
+        || !alike(r, &op->mutates, &first->mutates))
+        return "one of other shapes";
+    return reads_the_same(r, op, first) ? NULL : "one that reads something else";
+}
+
+static void note_repeat(repeats *r, const mr_op *op)
+{
+    const mr_op *first = &r->trace->ops.at[op->again];
+    r->once[op->again] = true;
+    for (uint32_t i = 0; i < op->out.n; i++)
+        r->stands[storage_of(r, first->out.at[i])] = storage_of(r, op->out.at[i]);
+}
+
+static void check_repeats(mr_ctx *ctx, const mr_trace *trace)
+{
+    repeats r = {.trace = trace, .last = MR_NONE};
+    r.once = MR_NEW_N(ctx, bool, trace->ops.n);
+    r.stands = MR_NEW_N(ctx, uint32_t, trace->storages.n);
+    r.maker = MR_NEW_N(ctx, uint32_t, trace->storages.n);
+    for (uint32_t s = 0; s < trace->storages.n; s++) r.stands[s] = r.maker[s] = MR_NONE;
+    for (uint32_t o = 0; o < trace->ops.n; o++) {
+        const mr_op *op = &trace->ops.at[o];
+        const char *wrong = op->again == MR_NONE ? NULL : judge_repeat(&r, op);
+        for (uint32_t i = 0; i < op->out.n; i++)
+            if (r.maker[storage_of(&r, op->out.at[i])] == MR_NONE)
+                r.maker[storage_of(&r, op->out.at[i])] = o;
+        if (wrong) {
+            TEST_FAIL("op %u (%s of %s) repeats op %u, %s", o, op->name, op->module, op->again,
+                      wrong);
+            return;
+        }
+        if (op->again != MR_NONE) note_repeat(&r, op);
+        r.last = op->again;
+    }
+}
+
 static void check_row(const char *folder, const table *t)
 {
     mr_ctx ctx = {0};
@@ -140,6 +234,7 @@ static void check_row(const char *folder, const table *t)
         CHECK_EQ(trace.ops.n, strtoull(field(t, "ops"), NULL, 10));
         CHECK_EQ(flops(&trace), strtoull(field(t, "flop_counter"), NULL, 10));
         check_lives(&ctx, &trace, t);
+        check_repeats(&ctx, &trace);
     }
     if (test_failures > failures) printf("    in %s\n", field(t, "file"));
     mr_ctx_clear(&ctx);

@@ -24,10 +24,10 @@ of        each autograd node has a sequence number, which tells the op of forwar
           gradients, is of no op, nor is what AccumulateGrad does: that adds to, or copies, what is
           a gradient by role.
 again     torch.utils.checkpoint is told which place of forward it repeats; what runs there is the
-          op that ran at that place of the same call of the same module.  A Function written in
-          Python repeats calls from its own forward on; other ways to recompute are taken to
-          repeat the calls of a module from the last one back.  An op that differs from the one at
-          its place, in name or shapes, says nothing; a note counts such.
+          next op from that place on, in the same call of the same module, with the same name and
+          shapes, that read the same or what now stands for it.  A Function written in Python
+          repeats calls from its own forward on; other ways to recompute are taken to repeat the
+          calls of a module from the last one back.  A note counts ops for which none is found.
 drop      the tensor object that the program got from an op is finalised.  Because autograd holds
           an alias instead (see saved), autograd alone does not keep that object alive.  The
           autograd graph still keeps the base of a view, so a drop of such a base can be late, but
@@ -50,7 +50,7 @@ What it cannot see: memory that an op takes and gives back inside, except as `wo
 GPU or from a table that was measured (Workspaces); what lives through the step without being read, unless it is the model's, its gradients' or the
 optimizer's; what is saved while another saved_tensors_hooks is open that keeps it elsewhere
 (checkpoint, save_on_cpu: how long that is held is seen, as drops); what torch.compile makes of a
-program, which is recorded as if it were not compiled; storages on other devices than the
+program, which is recorded as if it were not compiled; gradients by torch.func; storages on other devices than the
 model's, such as the step counters of Adam, which stay on the host.  Notes in the file count the
 latter.  A value that the program reads from a fake tensor (`.item()`) is taken to be 1 on the host
 and 0 on the device: GradScaler then finds no infinities and Adam divides by its bias correction.
@@ -88,6 +88,9 @@ QUESTIONS = {"prim::device", "prim::layout", "aten::sym_size", "aten::sym_stride
 #: Ops that write their first argument without reading it.
 WRITE_ONLY = {"copy_", "fill_", "zero_", "uniform_", "normal_", "bernoulli_", "random_",
               "exponential_", "_foreach_copy_", "_foreach_zero_"}
+
+#: Module and call of what runs outside of modules.
+OUTSIDE = "", -1
 
 #: Ops that only take memory.
 EMPTY = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
@@ -311,12 +314,14 @@ class Recorder(TorchDispatchMode):
         self.quiet = 0          # > 0: the recorder's own ops
         self.backward_depth = 0
         self.stack = []         # modules that run: [path, call, ops so far, again]
+        self.around = []        # modules that backward was called in
         self.calls = []         # of modules in forward: the number that autograd's next node has
         self.begun = {}         # of one module, by its path: its calls among these
         self.regions = []       # Calls of the parts of forward that run again
         self.functions = {}     # the same, by the Function that has them run again
         self.repeated = set()   # calls that ran again in some other way
-        self.places = {}        # op by its place in a module, to find it again in recomputation
+        self.places = {}        # ops of each call of a module, to find them in recomputation
+        self.stands = {}        # by storage of forward: what stands for it where ops run again
         self.recomputed = {}    # op of forward: the one that ran again in its place
         self.made_by = {}       # sequence number of an autograd node: its forward op
         self.packed = {}        # the same: what it saved before its op ran
@@ -326,7 +331,7 @@ class Recorder(TorchDispatchMode):
         self.twice, self.strangers = False, 0
         self.steps, self.left_out, self.values = 1, {}, 0
         self.births, self.casts = 0, 0
-        self.resized, self.subclasses, self.elsewhere = 0, set(), 0
+        self.resized, self.others, self.elsewhere = 0, set(), 0
         self.device = self._find_device()
         self.cleanup = contextlib.ExitStack()
         self.clock, self.finished, self.compiled = None, False, False
@@ -345,7 +350,7 @@ class Recorder(TorchDispatchMode):
         self.quiet += 1
         self.sums = EngineSums().__enter__()
         self.quiet -= 1
-        self.names = {id(m): name for model in self.models for name, m in model.named_modules()}
+        self.names = {id(m): name for name, m in self._named("modules")}
         self._know_before()
         hooks = torch.nn.modules.module
         step = sys.modules["torch.optim.optimizer"]
@@ -384,7 +389,7 @@ class Recorder(TorchDispatchMode):
         self.events.append(("mark", "step-begin", f"step {self.steps}"))
         self.phase = "other"
         for book in (self.calls, self.begun, self.functions, self.repeated, self.places,
-                     self.recomputed):
+                     self.stands, self.recomputed):
             book.clear()
 
     @contextlib.contextmanager
@@ -396,21 +401,27 @@ class Recorder(TorchDispatchMode):
 
     def _know_before(self):
         """Everything that lives before the step and is known by identity."""
-        for model in self.models:
-            for name, p in model.named_parameters():
+        for i in range(len(self.models)):
+            for name, p in self._named("parameters", i):
                 self._adopt(p, "parameter", name)
-            for name, b in model.named_buffers():
+            for name, b in self._named("buffers", i):
                 self._adopt(b, "buffer", name)
         self._know_state(self._adopt)
-        for model in self.models:
-            for name, p in model.named_parameters():
-                if p.grad is not None:
-                    self._adopt(p.grad, "gradient", name + ".grad")
+        for name, p in self._named("parameters"):
+            if p.grad is not None:
+                self._adopt(p.grad, "gradient", name + ".grad")
         self._watch_gradients()
+
+    def _named(self, what, only=None):
+        """Modules, parameters or buffers; of several models each begins with its number."""
+        for i, model in enumerate(self.models):
+            for name, thing in getattr(model, "named_" + what)():
+                if only in (None, i):
+                    yield (name if len(self.models) == 1 else f"{i}.{name}".rstrip(".")), thing
 
     def _know_state(self, tell):
         """Tensors in the optimizers' state, with the names of their parameters."""
-        names = {id(p): n for model in self.models for n, p in model.named_parameters()}
+        names = {id(p): name for name, p in self._named("parameters")}
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 for p in group["params"]:
@@ -432,9 +443,10 @@ class Recorder(TorchDispatchMode):
     def _is_ours(self, t):
         """Strided, with bytes, and on the device that is recorded; others are counted."""
         if not is_plain(t):
+            self.others.add(f"layout {t.layout}")
             return False
         if is_traceable_wrapper_subclass(t):
-            self.subclasses.add(type(t).__name__)
+            self.others.add(f"the subclass {type(t).__name__}")
             return False
         if self.device is None:
             self.device = t.device.type
@@ -638,9 +650,8 @@ class Recorder(TorchDispatchMode):
     def _wrap_checkpoint(self):
         """What torch.utils.checkpoint runs again is told which part of forward it repeats."""
         module = torch.utils.checkpoint
-        frame, function, cached = (module._CheckpointFrame, module.CheckpointFunction,
-                                   module._CachedTorchDispatchMode)
-        make, forward, take = frame.__init__, function.forward, cached.__torch_dispatch__
+        frame, function = module._CheckpointFrame, module.CheckpointFunction
+        make, forward = frame.__init__, function.forward
 
         def init(it, run, *args, **kwargs):
             make(it, self._repeats(run, first=False), *args, **kwargs)
@@ -648,12 +659,8 @@ class Recorder(TorchDispatchMode):
         def reentrant(ctx, run, *args):
             return forward(ctx, self._repeats(run, first=True), *args)
 
-        def dispatch(mode, func, types, args=(), kwargs=None):
-            return self._taken(func, lambda: take(mode, func, types, args, kwargs))
-
         _replace(self.cleanup, frame, "__init__", init)
         _replace(self.cleanup, function, "forward", staticmethod(reentrant))
-        _replace(self.cleanup, cached, "__torch_dispatch__", dispatch)
 
     def _wrap_autocast(self):
         """At its end autocast releases its casts in the order of a hash table of addresses."""
@@ -691,7 +698,7 @@ class Recorder(TorchDispatchMode):
         """`run` for a second time in the place where the program stands now."""
         calls = (self.regions[-1].copy() if self.regions
                  else Calls(self.begun, len(self.calls)))
-        place = list(self.stack[-1]) if self.stack else ["", 0, 0, False]
+        place = list(self.stack[-1]) if self.stack else [*OUTSIDE, len(self._ops(*OUTSIDE))]
 
         def again(*args, **kwargs):
             nonlocal first
@@ -699,7 +706,7 @@ class Recorder(TorchDispatchMode):
                 first = False
                 return run(*args, **kwargs)
             self.regions.append(calls.copy())
-            self.stack.append(place[:3] + [True])
+            self.stack.append([*place[:3], True])
             depth = len(self.stack)
             try:
                 return run(*args, **kwargs)
@@ -709,24 +716,16 @@ class Recorder(TorchDispatchMode):
 
         return again
 
-    def _taken(self, func, run):
-        """A selective checkpoint runs an op again, or takes in its place what it has kept."""
-        last = self.last_op
-        out = run()
-        is_alias = func._schema.name in ("aten::detach", "aten::alias")
-        if self.stack and self.last_op is last and not is_alias:
-            self.stack[-1][2] += any(is_plain(t) and t.device.type == self.device
-                                     for t in tensors_in(out))
-        return out
-
     def _backward_begins(self):
         if not self.backward_depth:
             self._set_phase("backward")
+            self.around, self.stack = self.stack, []
         self.backward_depth += 1
 
     def _backward_ends(self):
         self.backward_depth -= 1
         if not self.backward_depth:
+            self.stack = self.around
             self._know_gradients()
             self.phase = "update"
 
@@ -743,10 +742,9 @@ class Recorder(TorchDispatchMode):
             self.phase = "backward"
 
     def _know_gradients(self):
-        for model in self.models:
-            for name, p in model.named_parameters():
-                if p.grad is not None:
-                    self._know_now(p.grad, "gradient", name + ".grad")
+        for name, p in self._named("parameters"):
+            if p.grad is not None:
+                self._know_now(p.grad, "gradient", name + ".grad")
         self._watch_gradients()
 
     def _watch_gradients(self):
@@ -867,27 +865,39 @@ class Recorder(TorchDispatchMode):
     def _place(self, op, given):
         """Module, call, the op that is recomputed, the op whose gradient this is, what is saved."""
         node = torch._C._current_autograd_node()
-        if self.stack:
-            frame = self.stack[-1]
-            op.module, op.call = frame[0], max(frame[1], 0)
-            place = (frame[0], frame[1], frame[2], op.name)
+        frame = self.stack[-1] if self.stack else [*OUTSIDE, 0, False]
+        op.module, op.call = frame[0], max(frame[1], 0)
+        if frame[3]:
+            self._repeat(op, frame)
+        elif not self.backward_depth:
+            self._ops(*frame[:2]).append(op)
             frame[2] += 1
-            if frame[3]:
-                self._repeat(op, self.places.get(place))
-            else:
-                self.places[place] = op
         if node is None or self._is_again():
             self._own_nodes(op, given)
         elif op.phase == "backward":
             self._find_of(op, node._sequence_nr())
 
-    def _repeat(self, op, first):
-        """`op` runs in the place of `first`, if it is the same."""
-        if first is None or shapes(first) != shapes(op):
-            self.strangers += 1
-            return
-        op.again = first
-        self.recomputed[first] = op
+    def _ops(self, path, call):
+        """Of a call of a module in forward."""
+        return self.places.setdefault((path, call), [])
+
+    def _repeat(self, op, frame):
+        """Finds the op of forward whose place `op` has.  Others may stand before it, which a
+        selective checkpoint has kept, or autocast; and an op may be new, such as a cast."""
+        ops = self._ops(*frame[:2])
+        for i in range(frame[2], len(ops)):
+            if self._is_like(op, ops[i]):
+                op.again, frame[2] = ops[i], i + 1
+                self.recomputed[ops[i]] = op
+                self.stands.update((x.storage, y.storage) for x, y in zip(ops[i].outs, op.outs))
+                return
+        self.strangers += 1
+
+    def _is_like(self, op, first):
+        """The same op on what the first one read, or what stands in its place by now."""
+        return op.name == first.name and shapes(op) == shapes(first) and all(
+            x.storage is y.storage or self.stands.get(y.storage, x.storage) is x.storage
+            for x, y in zip(op.ins, first.ins))
 
     def _own_nodes(self, op, given):
         """Of the nodes that autograd has made since the last op the newest is this op's, if it has
@@ -1042,12 +1052,12 @@ class Recorder(TorchDispatchMode):
                               "saved_tensors_hooks and are not among what is saved; what was packed "
                               "lives until it is dropped")
         if self.strangers:
-            self.notes.append(f"{self.strangers} ops of modules that ran again in backward are not "
-                              "those that ran in forward, and do not say which they repeat")
+            self.notes.append(f"{self.strangers} ops that ran again in backward have no like in "
+                              "forward, and do not say which they repeat")
         if self.resized:
             self.notes.append("storages changed their size, the first size is recorded")
-        for name in sorted(self.subclasses):
-            self.notes.append(f"tensors of the subclass {name} are left out")
+        for kind in sorted(self.others):
+            self.notes.append(f"tensors of {kind} are left out")
         if self.optimizers and not any(o.state for o in self.optimizers):
             self.notes.append("the optimizer has no state")
         first = {s for s in self.first if s.role == "state"}

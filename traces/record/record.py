@@ -24,6 +24,8 @@ try:
 except ImportError as error:
     sys.exit(f"record.py: PyTorch is needed ({error}): pip install torch")
 
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
 import memreuse_record as mr  # noqa: E402
 import techniques  # noqa: E402
 import truth  # noqa: E402
@@ -108,6 +110,9 @@ def arguments(words=None):
     p.add_argument("--place-skips", action="store_true",
                    help="of a U-Net, where they are joined with others")
     p.add_argument("--clip", action="store_true", help="clip_grad_norm_ before the update")
+    p.add_argument("--compile", type=float, default=0, metavar="BUDGET",
+                   help="torch.compile's graphs, cut with this activation_memory_budget and run op "
+                        "by op")
     p.add_argument("--untied", action="store_true", help="input and output embeddings of their own")
     p.add_argument("--save-on-cpu", action="store_true")
     p.add_argument("--no-grad", action="store_true", help="inference")
@@ -157,9 +162,15 @@ class Run:
             self.optimizers = [self.in_backward(p, make([p])) for p in self.model.parameters()]
         else:
             self.optimizers = [make(self.model.parameters())] if not self.inference else []
+        self.called = self.compiled(self.model) if args.compile else self.model
         self.scaler = torch.amp.GradScaler() if args.precision == "amp-float16" else None
         self.batch = None
         self.before_forward = lambda: None
+
+    def compiled(self, model):
+        torch._dynamo.reset()
+        torch._functorch.config.activation_memory_budget = self.args.compile
+        return torch.compile(model, backend="aot_eager_decomp_partition")
 
     @staticmethod
     def in_backward(parameter, optimizer):
@@ -204,7 +215,7 @@ class Run:
     def forward_backward(self, piece):
         self.before_forward()
         with self.precision(), self.saving():
-            loss = self.work.loss(self.model, *piece)
+            loss = self.work.loss(self.called, *piece)
         if self.args.accumulate > 1:
             loss = loss / self.args.accumulate
         if self.masters:
@@ -251,6 +262,8 @@ class Run:
 @contextlib.contextmanager
 def settled(args, samples):
     """A run after its first step, garbage collection off: cycles are to be seen, not hidden."""
+    if args.compile:    # else Dynamo leaves a program alone while a mode is on
+        TorchDispatchMode.ignore_compile_internals = classmethod(lambda _: True)
     with torch.device("cuda") if args.on_device else mr.pretend_cuda():
         run = Run(args, samples)
         run.settle()

@@ -4,6 +4,7 @@
 references, without the recorder and without saved-tensor hooks.  `mem_tracker` is
 torch.distributed._tools.mem_tracker.MemTracker.  check.py compares both with the files.
 """
+import contextlib
 import os
 import weakref
 
@@ -90,9 +91,17 @@ def live_bytes(run):
 
 def flop_counter(run):
     """Apart from the others: its module hooks prolong the lives of tensors."""
-    with FlopCounterMode(display=False) as flops:
+    counter = FlopCounterMode(display=False)
+    if run.args.compile:
+        counter.mod_tracker = NoModules()
+    with counter:
         run.steps()
-    return flops.get_total_flops()
+    return counter.get_total_flops()
+
+
+class NoModules(contextlib.nullcontext):
+    """In place of a ModuleTracker, whose hooks torch.compile would make a part of the program."""
+    parents = {"Global"}
 
 
 def mem_tracker(run):
