@@ -1,7 +1,7 @@
 /* The recorded models: what memreuse rebuilds from each file is what PyTorch counted in the
  * run.  Twice: from the allocations and frees of the file, and without them, from what its ops
- * read, make and save and what the program drops.  Rewrites stand on the second.  And an op that
- * says which one it repeats is that one again. */
+ * read, make and save and what the program drops.  Rewrites stand on the second.  And an op
+ * that says which one it repeats is that one again. */
 #include "csv_reader.h"
 #include "format.h"
 #include "schedule.h"
@@ -180,7 +180,8 @@ static const char *judge_repeat(const repeats *r, const mr_op *op)
     const mr_op *first = &r->trace->ops.at[op->again];
     if (first->again != MR_NONE || first->phase != MR_FORWARD) return "no op of forward";
     if (r->once[op->again]) return "one that another op repeats";
-    if (r->last != MR_NONE && r->last >= op->again) return "one before what the last op repeats";
+    if (r->last != MR_NONE && r->last >= op->again)
+        return "one before what the last op repeats";
     if (strcmp(op->name, first->name)) return "one of another name";
     if (strcmp(op->module, first->module) || op->call != first->call)
         return "one of another call of a module";
