@@ -212,8 +212,8 @@ TEST(reentrant_regions_end_with_a_gradient)
 /* A result that is kept, and read outside of its region too, is dropped by the program alone. */
 TEST(what_a_region_keeps_outlives_it)
 {
-    gives_a_result("models/twins/vit-b16-checkpoint-attention.csv.gz",
-                   "checkpoint:keep=[mm,addmm,bmm]");
+    gives_a_result("models/vit-b16-b64-i224.csv.gz",
+                   "checkpoint:by=attention,keep=[mm,addmm,bmm]");
 }
 
 TEST(orders_that_cannot_work_are_refused)

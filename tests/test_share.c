@@ -127,4 +127,12 @@ TEST(the_referee_sees_what_is_wrong)
     referee_says(BERT, "share", plant, said, MR_COUNT(said));
 }
 
+/* The last op of a region runs once, and reads a cast of the parameter that all blocks share. */
+TEST(shared_casts_are_there_for_the_gradient_of_a_checkpoint)
+{
+    static const char file[] = "models/vit-b16-b64-i224.csv.gz";
+    CHECK_EQ(predicted_peak(file, "share+amp+checkpoint"),
+             predicted_peak(file, "amp+share+checkpoint"));
+}
+
 TEST_MAIN()

@@ -279,7 +279,13 @@ static void look_for_drops(looker *k)
     }
 }
 
-/* Tensors inside that are saved by ops that run only once are held for their gradients. */
+static bool is_made_in(const looker *k, uint32_t s, uint32_t region)
+{
+    return k->l->born_in[s] == region || (k->autocast && is_autocasts(k, s));
+}
+
+/* Tensors inside, casts that are made again among them, that are saved by ops that run only once
+ * are held for their gradients. */
 static void hold_saved(looker *k)
 {
     for (uint32_t o = 0; o < k->in->ops.n; o++) {
@@ -288,7 +294,7 @@ static void hold_saved(looker *k)
         const mr_op *op = &k->in->ops.at[o];
         for (uint32_t i = 0; i < op->saved.n; i++) {
             const uint32_t t = op->saved.at[i].tensor;
-            if (k->l->born_in[storage_of(k, t)] != k->l->region_of[o]) continue;
+            if (!is_made_in(k, storage_of(k, t), k->l->region_of[o])) continue;
             if (k->l->held_until[t] == MR_NONE || k->l->held_until[t] < end)
                 k->l->held_until[t] = end;
         }
