@@ -131,6 +131,17 @@ TEST(work_on_the_host_is_left_out)
               "aten::_to_copy>0");
 }
 
+/* Numbers of storages are addresses, which the host and a device may share. */
+TEST(a_storage_of_the_host_is_another_one)
+{
+    CHECK_STR(told(TRACE(
+                  NODE("2", "1", "a", "-1", "a(Tensor x) -> Tensor", "[5,5,0,8,4,\"cpu\"]",
+                       T("5", "5", "8")) ","
+                  NODE("3", "1", "b", "-1", "b(Tensor x) -> Tensor[]", T("5", "5", "8"),
+                       "[6,6,0,8,4,\"cpu\"]," T("6", "6", "8")))),
+              "a>0 b.0>1");
+}
+
 /* Weight 5, batch 6: product 7 is saved; its gradient 9 updates the weight and its state 8. */
 static const char step[] = TRACE(
     NODE("2", "1", "aten::mm", "3", "aten::mm(Tensor x, Tensor w) -> Tensor",

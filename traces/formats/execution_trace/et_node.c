@@ -220,12 +220,17 @@ bool et_changes(const char *schema, uint32_t place)
     return false;
 }
 
+static bool share(const et_ref *a, const et_ref *b)
+{
+    return a->storage == b->storage && a->device == b->device;
+}
+
 bool et_lies_on_known(const et_node *node, uint32_t result)
 {
-    const uint64_t storage = node->out.at[result].storage;
+    const et_ref *ref = &node->out.at[result];
     for (uint32_t i = 0; i < node->in.n; i++)
-        if (node->in.at[i].storage == storage) return true;
+        if (share(&node->in.at[i], ref)) return true;
     for (uint32_t i = 0; i < result; i++)
-        if (node->out.at[i].storage == storage) return true;
+        if (share(&node->out.at[i], ref)) return true;
     return false;
 }

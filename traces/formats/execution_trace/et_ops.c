@@ -131,7 +131,8 @@ static void read_arguments(maker *m, const et_node *node, mr_op *op)
 static bool is_argument(const et_node *node, const et_ref *result)
 {
     for (uint32_t i = 0; i < node->in.n; i++)
-        if (node->in.at[i].id == result->id && node->in.at[i].storage == result->storage)
+        if (node->in.at[i].id == result->id && node->in.at[i].storage == result->storage
+            && node->in.at[i].device == result->device)
             return true;
     return false;
 }
