@@ -102,6 +102,18 @@ TEST(what_was_there_before_is_freed_or_stays)
     mr_ctx_clear(&ctx);
 }
 
+/* Less in use than what was just taken: counted wrong, and nothing is known to be before. */
+TEST(a_total_that_is_too_small_tells_nothing)
+{
+    static const int64_t rows[][4] = {{5, 1024, 100, 512}, {6, -1024, 100, 0}};
+    mr_ctx ctx = {0};
+    mr_trace t;
+    CHECK(!read_text(&ctx, profile(&ctx, "", rows, 2), &t));
+    CHECK_STR(story(&ctx, &t), "+1024 -1024");
+    CHECK_EQ(t.storages.n, 1);
+    mr_ctx_clear(&ctx);
+}
+
 TEST(missing_events_are_told)
 {
     static const int64_t rows[][4] = {{5, 512, 100, 512}, {6, 512, 200, 4000}, {7, 512, 200, 9}};

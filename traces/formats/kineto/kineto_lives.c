@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { AT_ONCE = 256 }; /* events of one time that are looked at, for clocks that stand still */
+
 typedef struct kineto_device {
     uint64_t total;  /* handed out, after the last counted event */
     uint64_t start;  /* handed out before the first event */
@@ -57,9 +59,11 @@ static bool follows(const kineto_device *d, const kineto_memory *m)
     return !d->counted || m->total == d->total + (uint64_t)m->bytes;
 }
 
+/* A total below what was just taken says nothing about what was there before. */
 static void count(kineto_device *d, const kineto_memory *m)
 {
-    if (!d->counted) d->start = m->total - (uint64_t)m->bytes;
+    const bool short_of = m->bytes > 0 && m->total < (uint64_t)m->bytes;
+    if (!d->counted) d->start = short_of ? 0 : m->total - (uint64_t)m->bytes;
     else if (!follows(d, m)) d->gaps++;
     d->total = m->total;
     d->counted = true;
@@ -71,7 +75,8 @@ static void chain(lives *l)
 {
     kineto_memory *at = l->k->memory.at;
     for (uint32_t i = 0; i < l->k->memory.n; i++) {
-        for (uint32_t j = i; j < l->k->memory.n && at[j].ns == at[i].ns; j++) {
+        const uint32_t left = l->k->memory.n - i, until = i + (left < AT_ONCE ? left : AT_ONCE);
+        for (uint32_t j = i; j < until && at[j].ns == at[i].ns; j++) {
             if (!at[j].counted || !follows(&l->devices[at[j].device], &at[j])) continue;
             const kineto_memory next = at[j];
             memmove(at + i + 1, at + i, (j - i) * sizeof *at);
