@@ -4,7 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h> /* isfinite */
+#include <math.h> /* floor, isfinite */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -42,6 +42,7 @@ bool mr_parse_size(const char *text, uint64_t *bytes)
     }
     const double value = strtod(number, &end) * (double)unit;
     if (*end || !(value < 18446744073709549568.0)) return false;
+    if (unit == 1 && value != floor(value)) return false; /* 0.5 is meant as a part of something */
     *bytes = (uint64_t)(value + 0.5); /* llround() ends at half of the range */
     return true;
 }

@@ -88,7 +88,8 @@ TEST(sizes_are_read_with_their_units)
     CHECK_EQ(bytes, ((uint64_t)12582912 << 40) + ((uint64_t)1 << 39));
     const char *const wrong[] = {"",         "x",           "-1",  "1.2.3",
                                  "4 apples", "99999999TiB", "1e9", "0x10",
-                                 "GiB",      " 1",          "inf", "18446744073709551616"};
+                                 "GiB",      " 1",          "inf", "18446744073709551616",
+                                 "0.5",      "1.25B"};
     for (size_t i = 0; i < MR_COUNT(wrong); i++)
         if (mr_parse_size(wrong[i], &bytes)) TEST_FAIL("'%s' was taken for a size", wrong[i]);
 }
