@@ -62,17 +62,9 @@ static mr_status read_execution_trace(mr_ctx *ctx, mr_source *source,
     return status;
 }
 
-static bool holds(const unsigned char *head, size_t n, const char *word)
-{
-    const size_t length = strlen(word);
-    for (size_t i = 0; i + length <= n; i++)
-        if (!memcmp(head + i, word, length)) return true;
-    return false;
-}
-
 static bool detect(const unsigned char *head, size_t n)
 {
-    return n && holds(head, n, "\"schema\"") && holds(head, n, "\"nodes\"");
+    return n && mr_head_holds(head, n, "\"schema\"") && mr_head_holds(head, n, "\"nodes\"");
 }
 
 const mr_format mr_format_execution_trace = {

@@ -25,6 +25,13 @@ typedef struct mr_format {
 
 #define MR_FORMAT_HEAD 4096
 
+/* What readers ask of texts. */
+bool mr_head_holds(const unsigned char *head, size_t n, const char *word);
+bool mr_begins(const char *text, const char *with);
+
+/* PyTorch annotates updates "Optimizer.step#AdamW.step": "adamw"; NULL for another text. */
+const char *mr_optimizer_of(mr_ctx *ctx, const char *annotation);
+
 extern const mr_format *const mr_formats[]; /* ends with NULL; in the order they are tried */
 
 /* Opens `path`, tells its format, reads it and lets the referee of traces look.

@@ -15,6 +15,29 @@ const mr_format *const mr_formats[] = {
     NULL,
 };
 
+bool mr_head_holds(const unsigned char *head, size_t n, const char *word)
+{
+    const size_t length = strlen(word);
+    for (size_t i = 0; i + length <= n; i++)
+        if (!memcmp(head + i, word, length)) return true;
+    return false;
+}
+
+bool mr_begins(const char *text, const char *with)
+{
+    return !strncmp(text, with, strlen(with));
+}
+
+const char *mr_optimizer_of(mr_ctx *ctx, const char *annotation)
+{
+    static const char before[] = "Optimizer.step#";
+    if (!mr_begins(annotation, before)) return NULL;
+    annotation += sizeof before - 1;
+    char *name = mr_strndup(ctx, annotation, strcspn(annotation, "."));
+    for (char *c = name; *c; c++) *c = (char)tolower((unsigned char)*c);
+    return name;
+}
+
 static bool begins(const unsigned char *head, size_t n, const char *with, size_t length)
 {
     return n >= length && !memcmp(head, with, length);

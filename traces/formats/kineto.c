@@ -59,21 +59,13 @@ static mr_status read_kineto(mr_ctx *ctx, mr_source *source, const mr_read_optio
     return status;
 }
 
-static bool holds(const unsigned char *head, size_t n, const char *word)
-{
-    const size_t length = strlen(word);
-    for (size_t i = 0; i + length <= n; i++)
-        if (!memcmp(head + i, word, length)) return true;
-    return false;
-}
-
 static bool detect(const unsigned char *head, size_t n)
 {
     size_t i = 0;
     while (i < n && memchr(" \t\r\n", head[i], 4)) i++;
     if (i == n || (head[i] != '{' && head[i] != '[')) return false;
-    return holds(head, n, "\"traceEvents\"") || holds(head, n, "\"schemaVersion\"")
-           || holds(head, n, "\"deviceProperties\"") || holds(head, n, "\"ph\"");
+    return mr_head_holds(head, n, "\"traceEvents\"") || mr_head_holds(head, n, "\"schemaVersion\"")
+           || mr_head_holds(head, n, "\"deviceProperties\"") || mr_head_holds(head, n, "\"ph\"");
 }
 
 const mr_format mr_format_kineto = {

@@ -250,14 +250,6 @@ static mr_status read_table(mr_ctx *ctx, mr_source *source, const mr_read_option
 
 /* ---- detection --------------------------------------------------------------------------- */
 
-static bool holds(const unsigned char *line, size_t n, const char *word)
-{
-    const size_t length = strlen(word);
-    for (size_t i = 0; i + length <= n; i++)
-        if (!memcmp(line + i, word, length)) return true;
-    return false;
-}
-
 /* A name and three or four numbers: such a table without the header, which
  * the reader misses. */
 static bool is_row(const unsigned char *line, size_t n)
@@ -275,8 +267,8 @@ static bool detect(const unsigned char *head, size_t n)
 {
     const unsigned char *end = memchr(head, '\n', n);
     const size_t line = end ? (size_t)(end - head) : n;
-    return (holds(head, line, "lower") && holds(head, line, "upper")
-            && holds(head, line, "size"))
+    return (mr_head_holds(head, line, "lower") && mr_head_holds(head, line, "upper")
+            && mr_head_holds(head, line, "size"))
            || is_row(head, line);
 }
 

@@ -76,6 +76,5 @@ bool et_changes(const char *schema, uint32_t place);
 bool et_lies_on_known(const et_node *node, uint32_t result);
 
 const char *et_name(const et_file *f, const et_node *node);
-bool et_begins(const char *text, const char *with);
 
 #endif

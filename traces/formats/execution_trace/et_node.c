@@ -16,11 +16,6 @@ const char *et_name(const et_file *f, const et_node *node)
     return f->names.all.at[node->name].text;
 }
 
-bool et_begins(const char *text, const char *with)
-{
-    return !strncmp(text, with, strlen(with));
-}
-
 static mr_status get_id(const et_file *f, const json_t *value, const char *key, uint64_t *out)
 {
     *out = (uint64_t)json_integer_value(value);
@@ -42,7 +37,7 @@ static const char *dtype_of(mr_ctx *ctx, const char *type)
         {"c10::complex<double>", "complex128"},
     };
     static const char before[] = "Tensor(";
-    if (!et_begins(type, before)) return "";
+    if (!mr_begins(type, before)) return "";
     type += sizeof before - 1;
     const size_t n = strcspn(type, ")");
     for (size_t i = 0; i < MR_COUNT(kinds); i++)
@@ -61,7 +56,7 @@ static bool is_tensor(const json_t *value)
 static uint32_t device_of(const char *text)
 {
     const char *colon = strchr(text, ':');
-    if (et_begins(text, "cpu") || !*text) return MR_PAGEABLE;
+    if (mr_begins(text, "cpu") || !*text) return MR_PAGEABLE;
     const unsigned long number = colon ? strtoul(colon + 1, NULL, 10) : 0;
     return number < MR_PINNED ? (uint32_t)number : 0;
 }
@@ -111,7 +106,7 @@ static size_t count_tensors(const json_t *value, unsigned depth)
 static const char *type_of_element(const char *types, size_t i)
 {
     const char *at = strchr(types, '[');
-    if (!at || et_begins(types, "Tensor(")) return "";
+    if (!at || mr_begins(types, "Tensor(")) return "";
     unsigned depth = 0;
     for (at++; i && *at && *at != ']'; at++) {
         if (*at == '(' || *at == '<') depth++;

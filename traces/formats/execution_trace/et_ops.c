@@ -6,7 +6,6 @@
  */
 #include "et_file.h"
 
-#include <ctype.h>
 #include <string.h>
 
 enum { LOOK_BACK = 64 }; /* tensors of a storage */
@@ -187,18 +186,6 @@ static bool is_random(const char *name)
     return false;
 }
 
-/* "Optimizer.step#AdamW.step" */
-static void tell_optimizer(et_file *f, const et_node *node)
-{
-    static const char before[] = "Optimizer.step#";
-    const char *name = et_name(f, node);
-    if (!et_begins(name, before)) return;
-    name += sizeof before - 1;
-    char *found = mr_strndup(f->ctx, name, strcspn(name, "."));
-    for (char *c = found; *c; c++) *c = (char)tolower((unsigned char)*c);
-    f->trace->about[MR_ABOUT_optimizer] = found;
-}
-
 static void add_op(maker *m, uint32_t n)
 {
     et_file *f = m->f;
@@ -249,7 +236,8 @@ mr_status et_ops(et_file *f)
     f->node_of = MR_NEW_N(f->ctx, uint32_t, f->nodes.n);
     for (uint32_t i = 0; i < f->nodes.n; i++) {
         const et_node *node = &f->nodes.at[i];
-        tell_optimizer(f, node);
+        const char *optimizer = mr_optimizer_of(f->ctx, et_name(f, node));
+        if (optimizer) f->trace->about[MR_ABOUT_optimizer] = optimizer;
         if (!node->runs) continue;
         if (node->phase != MR_BACKWARD && step[i] != now) {
             mark(f, MR_STEP_END, now);

@@ -5,9 +5,9 @@
  * are those of a step, and a profile mostly has several steps like it.
  */
 #include "et_file.h"
+#include "trace_event.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,61 +38,38 @@ typedef struct profile {
     MR_VEC(span) spans;
 } profile;
 
-#define NS_MAX (UINT64_C(1) << 62)
-
 static bool is_aten(const char *name)
 {
-    return et_begins(name, "aten::");
+    return mr_begins(name, "aten::");
 }
 
 /* ---- the profile ------------------------------------------------------------------------- */
 
-static const char *text_of(const profile *p, const char *key)
-{
-    const char *text = json_string_value(json_object_get(p->items.item, key));
-    return text ? text : "";
-}
-
-static bool get_ns(const profile *p, const char *key, uint64_t *ns)
-{
-    const json_t *value = json_object_get(p->items.item, key);
-    const double real = json_number_value(value);
-    if (!json_is_number(value) || !(real >= 0) || real >= (double)NS_MAX / 1000) return false;
-    *ns = json_is_integer(value) ? (uint64_t)json_integer_value(value) * 1000
-                                 : (uint64_t)llround(real * 1000);
-    return true;
-}
-
-static uint32_t thread_of(profile *p)
-{
-    const json_t *tid = json_object_get(p->items.item, "tid");
-    const char *text = json_string_value(tid);
-    return mr_numbers_index(p->ctx, &p->threads,
-                            text ? strtoull(text, NULL, 10)
-                                 : (uint64_t)json_integer_value(tid));
-}
-
 static mr_status read_event(profile *p)
 {
-    const char *category = text_of(p, "cat"), *name = text_of(p, "name");
-    const json_t *args = json_object_get(p->items.item, "args");
+    const json_t *item = p->items.item;
+    const char *category = trace_event_text(item, "cat"),
+               *name = trace_event_text(item, "name");
+    const json_t *args = json_object_get(item, "args");
     const uint64_t correlation =
         (uint64_t)json_integer_value(json_object_get(args, "correlation"));
     const bool on_device = !strcmp(category, "kernel") || !strcmp(category, "gpu_memcpy")
                            || !strcmp(category, "gpu_memset");
     const bool op = !strcmp(category, "cpu_op") && is_aten(name);
     uint64_t at, took = 0;
-    if (strcmp(text_of(p, "ph"), "X") != 0) return MR_OK;
+    if (strcmp(trace_event_text(item, "ph"), "X") != 0) return MR_OK;
     if (!on_device && !op && strcmp(category, "cuda_runtime") != 0) return MR_OK;
-    if (!get_ns(p, "ts", &at) || (json_object_get(p->items.item, "dur") && !get_ns(p, "dur", &took)))
+    if (!trace_event_ns(item, "ts", &at)
+        || (json_object_get(item, "dur") && !trace_event_ns(item, "dur", &took)))
         return json_items_fail(&p->items, "the event '%.60s' has no time, expected microseconds",
                                name);
+    const uint32_t thread = trace_event_thread(p->ctx, item, &p->threads);
     if (on_device) MR_PUSH(p->ctx, &p->works, (work){correlation, took});
-    else if (!op) MR_PUSH(p->ctx, &p->launches, (launch){at, 0, correlation, thread_of(p)});
+    else if (!op) MR_PUSH(p->ctx, &p->launches, (launch){at, 0, correlation, thread});
     else
         MR_PUSH(p->ctx, &p->spans,
                 (span){at, at + took, 0, mr_names_add(p->ctx, p->names, name, strlen(name)),
-                       thread_of(p), p->spans.n});
+                       thread, p->spans.n});
     return MR_OK;
 }
 

@@ -186,9 +186,9 @@ static bool on_device(const et_node *node)
 
 static mr_phase phase_of(const char *name, mr_phase above)
 {
-    if (et_begins(name, "autograd::engine::evaluate_function")) return MR_BACKWARD;
-    if (et_begins(name, "Optimizer.step")) return MR_UPDATE;
-    if (et_begins(name, "Optimizer.zero_grad")) return MR_OTHER;
+    if (mr_begins(name, "autograd::engine::evaluate_function")) return MR_BACKWARD;
+    if (mr_begins(name, "Optimizer.step")) return MR_UPDATE;
+    if (mr_begins(name, "Optimizer.zero_grad")) return MR_OTHER;
     return above;
 }
 
@@ -200,7 +200,7 @@ static void find_ops(et_file *f)
         const et_node *up = node->up != MR_NONE ? &f->nodes.at[node->up] : NULL;
         const char *name = et_name(f, node);
         node->phase = phase_of(name, up ? up->phase : MR_FORWARD);
-        node->step = et_begins(name, "ProfilerStep#");
+        node->step = mr_begins(name, "ProfilerStep#");
         covered[i] = up && (covered[node->up] || up->runs);
         node->runs = has_schema(f, node) && (node->whole || !node->works) && !covered[i]
                      && on_device(node);

@@ -1,35 +1,15 @@
 /* kineto_event -- fields of an event of a profiler trace, in all layouts since 2021. */
 #include "kineto_trace.h"
+#include "trace_event.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
-static bool begins(const char *text, const char *with)
-{
-    return !strncmp(text, with, strlen(with));
-}
-
-/* Microseconds, whole or with a fraction, to nanoseconds. */
 static mr_status get_time(const kineto_trace *k, const char *key, uint64_t *ns)
 {
-    const json_t *value = json_object_get(k->items.item, key);
-    const double real = json_number_value(value);
-    *ns = 0;
-    if (json_is_number(value) && real >= 0 && real < (double)KINETO_NS_MAX / 1000) {
-        *ns = json_is_integer(value) ? (uint64_t)json_integer_value(value) * 1000
-                                     : (uint64_t)llround(real * 1000);
-        return MR_OK;
-    }
+    if (trace_event_ns(k->items.item, key, ns)) return MR_OK;
     return json_items_fail(&k->items, "the event '%.60s' has no time '%s', expected microseconds",
-                           text_of(k->items.item, "name"), key);
+                           trace_event_text(k->items.item, "name"), key);
 }
 
 /* A whole number; absent ones are left as they are. */
@@ -49,19 +29,9 @@ static mr_status get_number(const kineto_trace *k, const char *key, int64_t low,
         high);
 }
 
-/* Numbers or texts name threads. */
-static uint32_t thread_of(kineto_trace *k)
-{
-    const json_t *tid = json_object_get(k->items.item, "tid");
-    const char *text = json_string_value(tid);
-    const uint64_t number =
-        text ? strtoull(text, NULL, 10) : (uint64_t)json_integer_value(tid);
-    return mr_numbers_index(k->ctx, &k->threads, number);
-}
-
 static mr_status read_memory(kineto_trace *k, bool refused)
 {
-    kineto_memory m = {.thread = thread_of(k), .stack = MR_NONE, .refused = refused};
+    kineto_memory m = {.thread = trace_event_thread(k->ctx, k->items.item, &k->threads), .stack = MR_NONE, .refused = refused};
     const int64_t limit = (int64_t)1 << 62;
     int64_t type = 0, device = 0, total = 0, held = 0;
     bool given, counted;
@@ -91,10 +61,10 @@ static mr_status read_span(kineto_trace *k, kineto_kind kind)
 {
     const json_t *args = json_object_get(k->items.item, "args");
     const json_t *forward = json_object_get(args, "Fwd thread id");
-    const char *calls = text_of(args, "Call stack");
+    const char *calls = trace_event_text(args, "Call stack");
     kineto_span span = {.kind = (uint8_t)kind,
-                        .thread = thread_of(k),
-                        .name = name_of(k, text_of(k->items.item, "name")),
+                        .thread = trace_event_thread(k->ctx, k->items.item, &k->threads),
+                        .name = name_of(k, trace_event_text(k->items.item, "name")),
                         .calls = *calls ? name_of(k, calls) : MR_NONE,
                         .backward = json_integer_value(forward) > 0};
     uint64_t took = 0;
@@ -118,12 +88,12 @@ mr_status kineto_event(kineto_trace *k)
     };
     if (!json_is_object(k->items.item))
         return json_items_fail(&k->items, "an event is no object, expected one");
-    const char *phase = text_of(k->items.item, "ph"), *name = text_of(k->items.item, "name");
+    const char *phase = trace_event_text(k->items.item, "ph"), *name = trace_event_text(k->items.item, "name");
     if (*phase == 'i' && !strcmp(name, "[memory]")) return read_memory(k, false);
-    if (*phase == 'i' && begins(name, "[OutOfMemory]")) return read_memory(k, true);
+    if (*phase == 'i' && mr_begins(name, "[OutOfMemory]")) return read_memory(k, true);
     if (*phase != 'X') return MR_OK;
     for (size_t i = 0; i < MR_COUNT(kinds); i++)
-        if (!strcmp(text_of(k->items.item, "cat"), kinds[i].category))
+        if (!strcmp(trace_event_text(k->items.item, "cat"), kinds[i].category))
             return read_span(k, kinds[i].kind);
     return MR_OK;
 }

@@ -7,11 +7,6 @@
 
 enum { DEEPEST = 64 }; /* frames of a stack: what is further out says little */
 
-static bool begins(const char *text, const char *with)
-{
-    return !strncmp(text, with, strlen(with));
-}
-
 /* By thread; what begins first, then what ends last, stands outside. */
 static int outer_first(const void *left, const void *right)
 {
@@ -102,7 +97,7 @@ static uint32_t stack_now(stacker *s, uint32_t thread)
     for (uint32_t i = open->at.n; i-- > 0 && n < DEEPEST;) {
         const kineto_span *span = &s->k->spans.at[open->at.at[i]];
         const mr_name *name = &s->k->names.all.at[span->name];
-        if (span->kind == KINETO_ANNOTATION && begins(name->text, "ProfilerStep#")) continue;
+        if (span->kind == KINETO_ANNOTATION && mr_begins(name->text, "ProfilerStep#")) continue;
         frames[n++] = frame_of(s, name->text, name->n);
         if (span->calls == MR_NONE) continue;
         n = add_calls(s, s->k->names.all.at[span->calls].text, frames, n);
@@ -148,19 +143,16 @@ static void add_pair(kineto_trace *k, kineto_marks *marks, mr_mark_kind begin, u
     MR_PUSH(k->ctx, &marks->all, (kineto_mark){to, {(mr_mark_kind)(begin + 1), name}});
 }
 
-/* PyTorch itself annotates optimizers and its profiler's steps; "Optimizer.step#AdamW.step". */
+/* PyTorch itself annotates optimizers and its profiler's steps. */
 static void add_annotation(kineto_trace *k, kineto_marks *marks, const kineto_span *span)
 {
-    static const char update[] = "Optimizer.step#";
     const char *name = k->names.all.at[span->name].text;
-    if (begins(name, "ProfilerStep#"))
+    if (mr_begins(name, "ProfilerStep#"))
         add_pair(k, marks, MR_STEP_BEGIN, span->from, span->to, name);
-    if (!begins(name, update)) return;
+    const char *optimizer = mr_optimizer_of(k->ctx, name);
+    if (!optimizer) return;
+    k->trace->about[MR_ABOUT_optimizer] = optimizer;
     add_pair(k, marks, MR_PHASE_BEGIN, span->from, span->to, mr_phase_name(MR_UPDATE));
-    const char *optimizer = name + sizeof update - 1;
-    char *found = mr_strndup(k->ctx, optimizer, strcspn(optimizer, "."));
-    for (char *c = found; *c; c++) *c = (char)tolower((unsigned char)*c);
-    k->trace->about[MR_ABOUT_optimizer] = found;
 }
 
 static int by_begin(const void *left, const void *right)
@@ -191,7 +183,7 @@ static void add_passes(kineto_trace *k, kineto_marks *marks)
 static bool is_annotation(const kineto_trace *k, const kineto_span *span)
 {
     const char *name = k->names.all.at[span->name].text;
-    return begins(name, "ProfilerStep#") || begins(name, "Optimizer.step#");
+    return mr_begins(name, "ProfilerStep#") || mr_begins(name, "Optimizer.step#");
 }
 
 /* The thread that runs the training loop: it annotates, or runs most ops beside those of

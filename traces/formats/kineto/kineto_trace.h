@@ -41,8 +41,6 @@ typedef struct kineto_trace {
     MR_VEC(kineto_span) spans;
 } kineto_trace;
 
-#define KINETO_NS_MAX (UINT64_C(1) << 62)
-
 /* Reads the element at hand; most say nothing about memory and leave no record. */
 mr_status kineto_event(kineto_trace *k);
 

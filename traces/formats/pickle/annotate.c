@@ -1,7 +1,7 @@
 /* annotate -- external_annotations, which know only times, become marks between events. */
+#include "format.h"
 #include "walk.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,18 +13,13 @@ static int by_time(const void *left, const void *right)
     return a < b ? -1 : 1; /* as recorded */
 }
 
-static bool begins(const char *text, const char *with)
-{
-    return !strncmp(text, with, strlen(with));
-}
-
 /* PyTorch itself annotates optimizers and its profiler's steps. */
 static void annotate(mr_walk *w, const mr_raw_annotation *a)
 {
     const char *name = mr_raw_text(w->raw, a->name);
-    if (begins(name, "Optimizer.step#"))
+    if (mr_begins(name, "Optimizer.step#"))
         mr_walk_mark(w, a->end ? MR_PHASE_END : MR_PHASE_BEGIN, mr_phase_name(MR_UPDATE));
-    else if (begins(name, "ProfilerStep#"))
+    else if (mr_begins(name, "ProfilerStep#"))
         mr_walk_mark(w, a->end ? MR_STEP_END : MR_STEP_BEGIN, name);
     else mr_walk_mark(w, a->end ? MR_REGION_END : MR_REGION_BEGIN, name);
 }
@@ -40,15 +35,6 @@ void mr_annotate_until(mr_walk *w, uint64_t time)
     }
 }
 
-/* "Optimizer.step#AdamW.step" names the optimizer. */
-static const char *optimizer_of(mr_walk *w, const char *name)
-{
-    name += strlen("Optimizer.step#");
-    char *found = mr_strndup(w->ctx, name, strcspn(name, "."));
-    for (char *c = found; *c; c++) *c = (char)tolower((unsigned char)*c);
-    return found;
-}
-
 mr_status mr_walk_annotations(mr_walk *w, const mr_raw_annotation *annotations, uint32_t n)
 {
     w->annotations = MR_NEW_N(w->ctx, const mr_raw_annotation *, n);
@@ -57,8 +43,8 @@ mr_status mr_walk_annotations(mr_walk *w, const mr_raw_annotation *annotations, 
         if (a->fault != MR_NONE)
             return mr_raw_fault_fail(w->raw, &w->raw->faults.at[a->fault], "an annotation");
         const char *name = mr_raw_text(w->raw, a->name);
-        if (begins(name, "Optimizer.step#"))
-            w->trace->about[MR_ABOUT_optimizer] = optimizer_of(w, name);
+        const char *optimizer = mr_optimizer_of(w->ctx, name);
+        if (optimizer) w->trace->about[MR_ABOUT_optimizer] = optimizer;
         if (a->time <= MR_TIME_MAX) w->annotations[w->n_annotations++] = a;
     }
     if (w->n_annotations)
