@@ -184,6 +184,51 @@ TEST(roles_phases_and_saved_tensors_are_inferred)
     mr_ctx_clear(&ctx);
 }
 
+/* That the backward pass is the first to look at a parameter by a view makes it no result. */
+TEST(a_parameter_that_only_the_backward_pass_views_is_saved)
+{
+    static const char text[] = TRACE(
+        NODE("2", "1", "aten::mm", "3", "aten::mm(Tensor x, Tensor w) -> Tensor",
+             T("6", "6", "8") "," T("5", "5", "8"), T("7", "7", "8")) ","
+        NODE("3", "1", "autograd::engine::evaluate_function: MmBackward0", "-1", "", "", "") ","
+        NODE("4", "3", "MmBackward0", "3", "", "", "") ","
+        NODE("5", "4", "aten::transpose", "-1", "aten::transpose(Tensor(a) x) -> Tensor(a)",
+             T("5", "5", "8"), T("8", "5", "8")) ","
+        NODE("6", "4", "aten::mm", "-1", "aten::mm(Tensor x, Tensor w) -> Tensor",
+             T("7", "7", "8") "," T("8", "5", "8"), T("9", "9", "8")));
+    mr_ctx ctx = {0};
+    mr_trace t;
+    CHECK(!read_text(&ctx, text, &t));
+    CHECK_STR(story(&ctx, &t), "aten::mm.0.1>2 aten::transpose.1>1 aten::mm.2.1>3");
+    CHECK_EQ(t.ops.at[0].saved.n, 2);
+    CHECK_EQ(t.ops.at[0].saved.at[0].tensor, t.ops.at[0].in.at[1]);
+    mr_ctx_clear(&ctx);
+}
+
+/* Beside the function the engine sums for a bias, and adds to what another function gave. */
+TEST(what_the_engine_does_beside_a_function_is_of_its_op)
+{
+    static const char text[] = TRACE(
+        NODE("2", "1", "aten::addmm", "3", "aten::addmm(Tensor b, Tensor x) -> Tensor",
+             T("5", "5", "1") "," T("6", "6", "8"), T("7", "7", "8")) ","
+        NODE("3", "1", "autograd::engine::evaluate_function: AddmmBackward0", "-1", "", "", "") ","
+        NODE("4", "3", "AddmmBackward0", "3", "", "", "") ","
+        NODE("5", "4", "aten::mul", "-1", "aten::mul(Tensor x) -> Tensor", T("7", "7", "8"),
+             T("8", "8", "8")) ","
+        NODE("6", "3", "aten::sum", "-1", "aten::sum(Tensor x) -> Tensor", T("8", "8", "8"),
+             T("9", "9", "1")) ","
+        NODE("7", "3", "aten::add_", "-1", "aten::add_(Tensor(a!) x, Tensor y) -> Tensor(a!)",
+             T("9", "9", "1") "," T("8", "8", "8"), T("9", "9", "1")));
+    mr_ctx ctx = {0};
+    mr_trace t;
+    CHECK(!read_text(&ctx, text, &t));
+    CHECK_EQ(t.ops.n, 4);
+    CHECK_EQ(t.ops.at[1].of, 0);
+    CHECK_EQ(t.ops.at[2].of, 0);
+    CHECK_EQ(t.ops.at[3].of, MR_NONE);
+    mr_ctx_clear(&ctx);
+}
+
 TEST(broken_traces_are_refused_with_a_sentence)
 {
     static const char *const texts[][2] = {

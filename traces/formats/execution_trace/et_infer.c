@@ -77,6 +77,32 @@ static uint32_t *ops_below(const et_file *f)
     return op;
 }
 
+static bool is_engine(const et_file *f, uint32_t node)
+{
+    return node != MR_NONE
+           && et_begins(et_name(f, &f->nodes.at[node]), "autograd::engine::evaluate_function");
+}
+
+/* The engine runs a function and then brings its gradients to the shapes of what they are for,
+ * by ops beside it, which are of the same op. */
+static void number_beside(et_file *f)
+{
+    for (uint32_t i = 0; i < f->nodes.n; i++) {
+        const et_node *node = &f->nodes.at[i];
+        if (!is_engine(f, node->up) || node->sequence == UINT64_MAX) continue;
+        et_node *up = &f->nodes.at[node->up];
+        if (up->sequence == UINT64_MAX) up->sequence = node->sequence;
+    }
+}
+
+/* And it adds up what comes from several functions, which is of none. */
+static bool adds_up(const et_file *f, uint32_t node)
+{
+    const char *name = et_name(f, &f->nodes.at[node]);
+    return is_engine(f, f->nodes.at[node].up)
+           && (!strcmp(name, "aten::add") || !strcmp(name, "aten::add_"));
+}
+
 /* The innermost that has a number has the right one: ops below autograd have none. */
 static uint64_t sequence_above(const et_file *f, uint32_t node)
 {
@@ -92,6 +118,7 @@ static void find_gradients(inference *n)
     link *links = MR_NEW_N(f->ctx, link, f->nodes.n);
     const uint32_t *below = ops_below(f);
     uint32_t count = 0;
+    number_beside(f);
     for (uint32_t i = 0; i < f->nodes.n; i++)
         if (f->nodes.at[i].phase == MR_FORWARD && f->nodes.at[i].sequence != UINT64_MAX
             && below[i] != MR_NONE)
@@ -99,7 +126,7 @@ static void find_gradients(inference *n)
     if (count) qsort(links, count, sizeof *links, by_sequence);
     for (uint32_t o = 0; o < n->trace->ops.n; o++) {
         mr_op *op = &n->trace->ops.at[o];
-        if (op->phase != MR_BACKWARD) continue;
+        if (op->phase != MR_BACKWARD || adds_up(f, f->node_of[o])) continue;
         const uint64_t sequence = sequence_above(f, f->node_of[o]);
         const uint32_t node = sequence == UINT64_MAX ? MR_NONE : taker(links, count, sequence);
         if (node != MR_NONE && below[node] < o) op->of = below[node];
@@ -252,7 +279,8 @@ void et_infer(et_file *f)
         for (uint32_t i = 0; i < op->out.n; i++) {
             const uint32_t storage = trace->tensors.at[op->out.at[i]].storage;
             n.tensors[op->out.at[i]].made = o;
-            if (n.storages[storage].made != MR_NONE) continue;
+            if (trace->storages.at[storage].before || n.storages[storage].made != MR_NONE)
+                continue; /* a view of what was there before does not make it */
             n.storages[storage].made = o;
             n.storages[storage].room = f->nodes.at[f->node_of[o]].fresh;
         }
