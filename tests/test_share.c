@@ -67,6 +67,7 @@ TEST(it_goes_with_what_comes_after)
 
 TEST(what_does_not_fit_is_refused)
 {
+    refuses("tiny/mlp.csv", "share", "no parameters with names such as layers.0.weight");
     refuses(BERT, "share:groups=stages.*", "has 0 modules with parameters like stages.*");
     refuses(BERT, "share:tie=[embeddings.word.weight,pooler.weight]", "not as large");
     refuses(BERT, "share:tie=[embeddings.word.weight,head.weight]", "no parameter head.weight");

@@ -208,5 +208,10 @@ mr_status sharing_find(sharing *s, const sharing_choice *choice)
     if (!strcmp(choice->tie, "embeddings")) MR_TRY(tie_embeddings(s));
     else if (*choice->tie) MR_TRY(tie(s, choice->tie));
     if (*choice->tie && !*choice->groups) return MR_OK;
-    return share_groups(s, *choice->groups ? choice->groups : largest_stack(s), choice->span);
+    const char *groups = *choice->groups ? choice->groups : largest_stack(s);
+    if (*groups) return share_groups(s, groups, choice->span);
+    return mr_fail(s->ctx, MR_EUNSUPPORTED,
+                   "'%s' has no parameters with names such as layers.0.weight, expected a stack"
+                   " of modules that could share them",
+                   s->in->name);
 }
