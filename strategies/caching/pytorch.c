@@ -133,7 +133,10 @@ static const char *how_of(mr_ctx *ctx, const void *params)
 {
     const settings *s = params;
     const char *conf = conf_text(ctx, s), *text = "";
-    if (*conf) text = mr_printf(ctx, "PYTORCH_CUDA_ALLOC_CONF=%s in the environment", conf);
+    const char *quote = strpbrk(conf, "[]<> ") ? "'" : ""; /* so that a shell takes it */
+    if (*conf)
+        text = mr_printf(ctx, "PYTORCH_CUDA_ALLOC_CONF=%s%s%s in the environment", quote, conf,
+                         quote);
     if (s->set_per_process_memory_fraction > 0)
         text = mr_printf(ctx, "%s%storch.cuda.set_per_process_memory_fraction(%g)", text,
                          *text ? "; " : "", s->set_per_process_memory_fraction);
