@@ -80,7 +80,7 @@ static uint32_t *ops_below(const et_file *f)
 static bool is_engine(const et_file *f, uint32_t node)
 {
     return node != MR_NONE
-           && et_begins(et_name(f, &f->nodes.at[node]), "autograd::engine::evaluate_function");
+           && mr_begins(et_name(f, &f->nodes.at[node]), "autograd::engine::evaluate_function");
 }
 
 /* The engine runs a function and then brings its gradients to the shapes of what they are for,
