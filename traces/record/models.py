@@ -315,8 +315,10 @@ class GptAttention(nn.Module):
         if past is not None:
             k, v = torch.cat((past[0], k), dim=2), torch.cat((past[1], v), dim=2)
         y = attend(self.options, q, k, v, None, 0.1, causal=past is None, training=self.training)
-        y = self.projection(y.transpose(1, 2).contiguous().view(x.shape))
-        y = y if self.options.fused else self.dropout(y)
+        if self.options.fused:
+            y = self.projection(y.transpose(1, 2).contiguous().view(x.shape))
+        else:
+            y = self.dropout(self.projection(y.transpose(1, 2).contiguous().view(x.shape)))
         return (y, (k, v)) if cache else y
 
 
@@ -330,8 +332,9 @@ class GptBlock(nn.Module):
         self.dropout = nn.Dropout(0.1)
 
     def mlp(self, x):
-        y = self.down(F.gelu(self.up(x), approximate="tanh"))
-        return y if self.options.fused else self.dropout(y)
+        if self.options.fused:
+            return self.down(F.gelu(self.up(x), approximate="tanh"))
+        return self.dropout(self.down(F.gelu(self.up(x), approximate="tanh")))
 
     def forward(self, x, past=None, cache=False):
         """With keys and values of this and of all before if a cache is asked for."""
@@ -618,7 +621,6 @@ class UNet(nn.Module):
                                 for a, b in zip(sizes[-2::-1], sizes[:0:-1]))
         self.join = nn.ModuleList(self.pair(2 * a, a) for a in sizes[-2::-1])
         self.pool, self.head = nn.MaxPool2d(2), nn.Conv2d(width, classes, 1)
-        self.rooms = []
 
     def pair(self, a, b):
         layers = []
@@ -626,6 +628,24 @@ class UNet(nn.Module):
             layers += [nn.Conv2d(channels, b, 3, padding=1, bias=False), nn.BatchNorm2d(b),
                        activation(self.options)]
         return nn.Sequential(*layers)
+
+    def forward(self, x):
+        skips = []
+        for i, block in enumerate(self.down):
+            x = run_block(self.options, block, self.pool(x) if i else x)
+            skips.append(x)
+        skips.pop()
+        for up, join in zip(self.up, self.join):
+            x = run_block(self.options, join, torch.cat((skips.pop(), up(x)), dim=1))
+        return self.head(x)
+
+
+class PlacedUNet(UNet):
+    """Skips are made inside the room in which they are joined."""
+
+    def __init__(self, options):
+        super().__init__(options)
+        self.rooms = []
 
     def forward(self, x):
         skips = []
@@ -638,15 +658,13 @@ class UNet(nn.Module):
         return self.head(x)
 
     def go_down(self, block, x, skips):
-        if self.options.skips != "placed" or not skips:
+        if not skips:
             return run_block(self.options, block, x)
         x = block[:-1](x)
         self.rooms.append(techniques.Room(x.shape[0], 2 * x.shape[1], *x.shape[2:]))
         return techniques.ReluInRoom.apply(x, self.rooms[-1])
 
     def joined(self, skip, x):
-        if self.options.skips != "placed":
-            return torch.cat((skip, x), dim=1)
         return techniques.JoinInRoom.apply(skip, x, self.rooms.pop())
 
 
@@ -890,6 +908,7 @@ WORKLOADS = {
     "resnet152": picture(lambda image, o: ResNet(RESNET["152"], o)),
     "vgg16": picture(lambda image, o: Vgg(o)),
     "vgg19": picture(lambda image, o: Vgg(o, (2, 2, 4, 4, 4))),
-    "unet": picture(lambda image, o: UNet(o), classes=2, image=256, dense=True),
+    "unet": picture(lambda image, o: PlacedUNet(o) if o.skips else UNet(o), classes=2,
+                    image=256, dense=True),
     "sd-unet": sd_unet,
 }
