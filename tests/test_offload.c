@@ -66,7 +66,7 @@ static measured offloaded(const char *file, const char *spec)
 
 /* ---- save_on_cpu ------------------------------------------------------------------------- */
 
-/* What the recording of the real thing says that it left out: 64 storages on the host. */
+/* What the real thing put on the host, as its recording counted: 64 storages. */
 TEST(every_saved_tensor_is_copied_parameters_too)
 {
     const measured m = offloaded(VGG, "offload:save_on_cpu");
