@@ -221,6 +221,10 @@ TEST(orders_that_cannot_work_are_refused)
     refuses("models/vgg16-b64-i224.csv.gz", "fuse+nograd", "(nograd+fuse)");
     refuses("models/llama-7b-b1-s2048-bf16.csv.gz", "fuse+release", "reads a parameter when");
     refuses("models/twins/bert-base-inplace.csv.gz", "dtr+nograd", "(nograd+dtr)");
+    refuses("models/twins/bert-base-inplace.csv.gz", "dtr:ratio=0.8+dtr:ratio=0.7",
+            "expected one dtr, with the smaller of the budgets");
+    refuses("models/twins/bert-base-inplace.csv.gz", "dtr:ratio=0.8+chen:cut=sqrt",
+            "expected checkpointing before that");
     refuses(RESNET, "offload:conv+inplace:abn=relu", "expected inplace:abn before that");
     refuses("models/twins/vit-b16-checkpoint-attention.csv.gz", "amp", "expected amp before");
     refuses("models/twins/gpt2-small-chunk-attention-4.csv.gz", "amp", "expected amp before");

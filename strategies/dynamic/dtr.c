@@ -152,6 +152,11 @@ static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr
     dtr_program program;
     dtr_report report;
     MR_TRY(mr_rewrite_before_host(ctx, in, "dtr"));
+    if (in->evicts)
+        return mr_fail(ctx, MR_EUNSUPPORTED,
+                       "tensors of '%s' are evicted already, expected one dtr, with the smaller"
+                       " of the budgets",
+                       in->name);
     MR_TRY(dtr_program_make(ctx, in, DTR_IN_PLACE, &program));
     const dtr_options options = read_options(s, &program);
     run(ctx, s, &program, &options, &report);

@@ -183,6 +183,7 @@ mr_status chain_step_of(mr_ctx *ctx, const mr_trace *trace, uint32_t most, chain
 {
     chain_lives lives;
     MR_TRY(mr_rewrite_before_host(ctx, trace, "checkpointing"));
+    MR_TRY(mr_rewrite_before_evictions(ctx, trace, "checkpointing"));
     MR_TRY(chain_lives_of(ctx, trace, &lives));
     *step = (chain_step){.trace = trace,
                          .measured = chain_measured(trace),
