@@ -159,7 +159,7 @@ static bool alike(const repeats *r, const mr_ids *a, const mr_ids *b)
         const mr_tensor *x = &r->trace->tensors.at[a->at[i]];
         const mr_tensor *y = &r->trace->tensors.at[b->at[i]];
         same = !strcmp(x->dtype, y->dtype) && x->rank == y->rank
-               && !memcmp(x->shape, y->shape, x->rank * sizeof *x->shape);
+               && (!x->rank || !memcmp(x->shape, y->shape, x->rank * sizeof *x->shape));
     }
     return same;
 }

@@ -43,7 +43,8 @@ static const char views[] = "view _unsafe_view reshape expand";
 
 static bool same_shape(const mr_tensor *x, const mr_tensor *y)
 {
-    return x->rank == y->rank && !memcmp(x->shape, y->shape, x->rank * sizeof *x->shape);
+    return x->rank == y->rank
+           && (!x->rank || !memcmp(x->shape, y->shape, x->rank * sizeof *x->shape));
 }
 
 static uint32_t maker(const finder *f, uint32_t o, uint32_t i)
