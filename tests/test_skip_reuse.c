@@ -12,7 +12,7 @@ TEST(skips_are_there_once)
 {
     uint64_t skips = 0;
     for (uint32_t i = 0; i < 4; i++)
-        skips += (uint64_t)8 * (64 << i) * (256 >> i) * (256 >> i) * 4;
+        skips += ((uint64_t)8 * 64 << i) * (uint64_t)(256 >> i) * (uint64_t)(256 >> i) * 4;
     CHECK_EQ(predicted_peak(UNET, "accumulate:1") - predicted_peak(UNET, "skip_reuse"), skips);
 }
 
