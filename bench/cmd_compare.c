@@ -125,15 +125,13 @@ static void help(mr_ctx *ctx)
 static const mr_option options[] = {
     MR_OPTIONS_REPLAY,
     MR_OPTION_ALLOC_CONF,
-    MR_OPTION("tf32", 0, CHOICE, tf32, 0, 0, "conv|all|off",
-              "fp32 work done in TF32 where the device can: convolutions (default, as "
-              "PyTorch), matrix products too, none"),
+    MR_OPTION_TF32,
     MR_OPTION("fit", 0, SWITCH, fit, 0, 0, NULL,
               "find the smallest memory on which each spec passes, to 1 MiB"),
     MR_OPTION("max-peak", 0, MEMORY, max_peak, 1, UINT64_MAX, "SIZE",
               "exit with 1 when a spec reserves more than this, or runs out of memory"),
     MR_OPTION("format", 'f', CHOICE, format, 0, 0, "table|csv|json|md", "how to print (table)"),
-    MR_OPTION("output", 'o', TEXT, output, 0, 0, "FILE", "write there instead of printing"),
+    MR_OPTION_OUTPUT,
     MR_OPTION_ON,
     MR_OPTIONS_MEASURE,
     MR_OPTION_JOBS,

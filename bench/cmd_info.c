@@ -331,7 +331,7 @@ static const mr_option options[] = {
     MR_OPTION("top", 0, NUMBER, rows, 1, 1000000, "N", "show that many rows of a list"),
     MR_OPTION("format", 'f', CHOICE, format, 0, 0, "table|csv|json|md",
               "how to print a list (table)"),
-    MR_OPTION("output", 'o', TEXT, output, 0, 0, "FILE", "write there instead of printing"),
+    MR_OPTION_OUTPUT,
     MR_OPTION_CUDA_DEVICE,
     MR_OPTION_CUT,
     MR_OPTIONS_READING,

@@ -22,6 +22,7 @@ typedef struct mr_args {
     const char *from, *to;    /* "1200" an event, "1.5s" a time; NULL: not cut */
     mr_words alloc_conf;      /* texts of PYTORCH_CUDA_ALLOC_CONF */
     bool fit, as_recorded;
+    mr_words with, without;   /* advise: settings to try as well, and not to try */
     uint64_t max_peak;        /* bytes reserved that a row may take; 0: any */
     bool strict;              /* sweep: a claim that is not confirmed is a failure */
     const char *tf32;         /* conv, all, off */
@@ -107,6 +108,14 @@ typedef struct mr_option {
               "begin with the segments that the recorded allocator held, not with nothing"),   \
     MR_OPTION_CUT
 
+#define MR_OPTION_TF32                                                                         \
+    MR_OPTION("tf32", 0, CHOICE, tf32, 0, 0, "conv|all|off",                                   \
+              "fp32 work done in TF32 where the device can: convolutions (default, as "        \
+              "PyTorch), matrix products too, none")
+
+#define MR_OPTION_OUTPUT                                                                       \
+    MR_OPTION("output", 'o', TEXT, output, 0, 0, "FILE", "write there instead of printing")
+
 #define MR_OPTION_ALLOC_CONF                                                                   \
     MR_OPTION("alloc-conf", 0, TEXTS, alloc_conf, 0, 0, "TEXT",                                \
               "add a row with this PYTORCH_CUDA_ALLOC_CONF; may be repeated")
@@ -146,7 +155,7 @@ typedef struct mr_command {
 } mr_command;
 
 #define MR_COMMANDS(X)                                                                         \
-    X(list) X(info) X(compare) X(sweep) X(explain) X(check) X(convert) X(plan) X(plot)         \
+    X(list) X(info) X(compare) X(advise) X(sweep) X(explain) X(check) X(convert) X(plan) X(plot)         \
     X(calibrate) X(fidelity)
 
 #define X(name) extern const mr_command mr_command_##name;

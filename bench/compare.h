@@ -61,9 +61,14 @@ bool mr_cell_passed(const mr_cell *cell);
 bool mr_cell_tells(const mr_comparison *comparison, const mr_cell *cell,
                    const mr_metric *metric);
 
+/* Whose recording, how often, on what: a line, and an empty one. */
+void mr_report_title(mr_ctx *ctx, const mr_scene *scene, uint32_t cuda_device, mr_sink *sink);
+
 /* `format` is table, md, csv or json. */
 void mr_report_comparison(mr_ctx *ctx, const mr_comparison *comparison, const char *format,
                           mr_sink *sink);
+/* How far off the times of its rows may be, and whose costs they are. */
+void mr_report_times(mr_ctx *ctx, const mr_comparison *comparison, mr_sink *sink);
 void mr_report_notes(mr_ctx *ctx, const mr_comparison *comparison,
                      const mr_shown_metrics *shown, mr_sink *sink);
 void mr_report_comparison_csv(const mr_comparison *comparison, mr_sink *sink);

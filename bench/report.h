@@ -24,6 +24,9 @@ const char *mr_show_result(const mr_failure *failure, const mr_metrics *metrics)
 /* How the cells of a sweep begin as CSV. */
 #define MR_RESULTS_BEGIN "trace,file,spec,device,"
 
+/* A long spec on several lines, cut behind a comma, a plus or the slash. */
+const char *mr_show_spec(mr_ctx *ctx, const char *text);
+
 /* A sink for what people read: nothing that a recording holds moves their terminal's cursor. */
 mr_status mr_report_open(mr_ctx *ctx, const char *path, mr_sink **out);
 

@@ -55,31 +55,11 @@ typedef struct layout {
     mr_shown_metrics metrics;
 } layout;
 
-/* A long spec goes on below, cut behind a comma, a plus or the slash. */
-static const char *folded_spec(mr_ctx *ctx, const char *text)
-{
-    enum { WIDTH = 40 };
-    const char *out = "";
-    size_t used = 0;
-    while (*text) {
-        size_t n = strcspn(text, ",+/");
-        if (text[n]) n++;
-        if (used && used + n > WIDTH) {
-            out = mr_printf(ctx, "%s\n  ", out);
-            used = 2;
-        }
-        out = mr_printf(ctx, "%s%.*s", out, (int)n, text);
-        used += n;
-        text += n;
-    }
-    return out;
-}
-
 static void add_row(mr_ctx *ctx, const mr_comparison *c, layout *l, const mr_cell *first,
                     const mr_cell *cell)
 {
     MR_PUSH(ctx, &l->table.cells,
-            l->folded ? folded_spec(ctx, cell->spec->given) : cell->spec->given);
+            l->folded ? mr_show_spec(ctx, cell->spec->given) : cell->spec->given);
     if (l->limited)
         MR_PUSH(ctx, &l->table.cells, mr_show_result(&cell->failure, &cell->metrics));
     for (uint32_t i = 0; i < l->metrics.n; i++) {
@@ -119,12 +99,11 @@ static void lay_out(mr_ctx *ctx, const mr_comparison *c, uint32_t device, bool f
         add_row(ctx, c, l, cell_at(c, device, 0), cell_at(c, device, i));
 }
 
-static void put_title(mr_ctx *ctx, const mr_comparison *c, uint32_t device, mr_sink *sink)
+void mr_report_title(mr_ctx *ctx, const mr_scene *s, uint32_t cuda_device, mr_sink *sink)
 {
-    const mr_scene *s = c->scene;
     mr_sink_print(sink, "%s", mr_show_name(ctx, s->trace.name));
-    if (s->cuda_device_count > 1 || s->cuda_devices[device])
-        mr_sink_print(sink, ", device %" PRIu32, s->cuda_devices[device]);
+    if (s->cuda_device_count > 1 || cuda_device)
+        mr_sink_print(sink, ", device %" PRIu32, cuda_device);
     mr_sink_print(sink, "%s", mr_show_iterations(ctx, s->iterations));
     if (!s->device_assumed) mr_sink_print(sink, ", on %s", s->device.name);
     if (s->capacity != UINT64_MAX)
@@ -139,7 +118,7 @@ static void put_tables(mr_ctx *ctx, const mr_comparison *c, bool markdown, mr_si
     for (uint32_t d = 0; d < c->scene->cuda_device_count; d++) {
         lay_out(ctx, c, d, !markdown, &l);
         if (d) mr_sink_print(sink, "\n");
-        put_title(ctx, c, d, sink);
+        mr_report_title(ctx, c->scene, c->scene->cuda_devices[d], sink);
         if (markdown) mr_table_markdown(ctx, &l.table, sink);
         else mr_table_text(ctx, &l.table, "", sink);
     }

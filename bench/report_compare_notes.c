@@ -143,18 +143,23 @@ static void put_hows(mr_ctx *ctx, const mr_comparison *c, mr_sink *sink)
     mr_hows_put(ctx, &list, sink);
 }
 
-void mr_report_notes(mr_ctx *ctx, const mr_comparison *c, const mr_shown_metrics *shown,
-                     mr_sink *sink)
+void mr_report_times(mr_ctx *ctx, const mr_comparison *c, mr_sink *sink)
 {
-    put_columns(c, shown, sink);
-    put_release(ctx, c, sink);
-    put_twins(ctx, c, sink);
     if (any(c, mr_cell_passed)) put_error(ctx, c->scene, sink);
     if (any(c, was_computed) && c->scene->device_assumed)
         mr_sink_print(sink,
                       "The context and the cost of device calls%s are those of %s; --device "
                       "chooses another.\n",
                       is_modelled(&c->scene->trace) ? " and ops" : "", c->scene->device.name);
+}
+
+void mr_report_notes(mr_ctx *ctx, const mr_comparison *c, const mr_shown_metrics *shown,
+                     mr_sink *sink)
+{
+    put_columns(c, shown, sink);
+    put_release(ctx, c, sink);
+    put_twins(ctx, c, sink);
+    mr_report_times(ctx, c, sink);
     put_verdict(ctx, c, sink);
     put_hows(ctx, c, sink);
 }

@@ -81,3 +81,32 @@ mr_status mr_report_open(mr_ctx *ctx, const char *path, mr_sink **out)
     mr_sink_for_people(*out);
     return MR_OK;
 }
+
+/* Up to behind the next comma, plus or slash that is not inside brackets. */
+static size_t next_part(const char *text)
+{
+    size_t n = 0;
+    for (int depth = 0; text[n]; n++) {
+        depth += (text[n] == '[') - (text[n] == ']');
+        if (!depth && strchr(",+/", text[n])) return n + 1;
+    }
+    return n;
+}
+
+const char *mr_show_spec(mr_ctx *ctx, const char *text)
+{
+    enum { WIDTH = 40 };
+    const char *out = "";
+    size_t used = 0;
+    while (*text) {
+        const size_t n = next_part(text);
+        if (used && used + n > WIDTH) {
+            out = mr_printf(ctx, "%s\n  ", out);
+            used = 2;
+        }
+        out = mr_printf(ctx, "%s%.*s", out, (int)n, text);
+        used += n;
+        text += n;
+    }
+    return out;
+}

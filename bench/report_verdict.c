@@ -105,34 +105,13 @@ static void put_claim(mr_ctx *ctx, const mr_suite *suite, uint32_t c, mr_sink *s
     mr_sink_print(sink, "\n");
 }
 
-#define NAMED 6 /* techniques that nothing is known of; more are only counted */
-
-/* What predictions with these rewrites were worth where they could be checked.  Markdown is
- * kept, and says where to count. */
+/* What predictions with these rewrites were worth where they could be checked. */
 static void put_twins(mr_ctx *ctx, const mr_suite *suite, bool markdown, mr_sink *sink)
 {
     mr_twins_list list = {0};
-    const char *checked = "", *unchecked = "";
-    uint32_t n = 0;
     for (uint32_t i = 0; i < suite->specs.n; i++)
         if (mr_twins_add(ctx, &suite->specs.at[i].spec, &list) != MR_OK) return;
-    for (uint32_t i = 0; i < list.n; i++) {
-        const mr_twins *t = &list.at[i];
-        if (t->n)
-            checked = mr_printf(ctx, "%s%s%s", checked, *checked ? "; " : "",
-                                markdown ? mr_twins_brief(ctx, t) : mr_twins_text(ctx, t));
-        else if (n++ < NAMED)
-            unchecked =
-                mr_printf(ctx, "%s%s%s", unchecked, *unchecked ? ", " : "", t->technique);
-    }
-    if (n > NAMED) unchecked = mr_printf(ctx, "%s and %" PRIu32 " more", unchecked, n - NAMED);
-    if (*checked && markdown)
-        checked =
-            mr_printf(ctx, "Held against all twins ([twins.csv](twins.csv)): %s", checked);
-    if (*checked) mr_sink_print(sink, "%s\n", mr_fold(ctx, mr_printf(ctx, "%s.", checked), 0));
-    if (*unchecked)
-        mr_sink_print(sink, "%s\n",
-                      mr_fold(ctx, mr_printf(ctx, "Unchecked: %s.", unchecked), 0));
+    mr_report_twins(ctx, &list, markdown, sink);
 }
 
 static void put_setting(mr_ctx *ctx, const mr_suite *suite, bool markdown, mr_sink *sink)

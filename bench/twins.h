@@ -7,6 +7,7 @@
 #define MR_TWINS_H
 
 #include "commands.h"
+#include "sink.h"
 
 typedef struct mr_twins {
     const char *technique; /* names of the rewrites, in the order of letters; "" for none */
@@ -23,5 +24,9 @@ mr_status mr_twins_add(mr_ctx *ctx, const mr_spec *spec, mr_twins_list *list);
 const char *mr_twins_text(mr_ctx *ctx, const mr_twins *twins);
 /* "checkpoint: peak within 0.02 %": for texts that are kept, while twins become more. */
 const char *mr_twins_brief(mr_ctx *ctx, const mr_twins *twins);
+
+/* Those that were checked and those that were not, in two paragraphs.  Markdown is kept, and
+ * says where to count. */
+void mr_report_twins(mr_ctx *ctx, const mr_twins_list *list, bool markdown, mr_sink *sink);
 
 #endif
