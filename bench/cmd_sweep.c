@@ -75,6 +75,9 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     mr_suite suite;
     const char *output = args->output && strcmp(args->output, "-") != 0 ? args->output : NULL;
     MR_TRY(mr_suite_read(ctx, args->words.at[0], &suite));
+    if (args->strict && !suite.claims.n)
+        return mr_fail(ctx, MR_EUSAGE, "--strict: '%s' has no claims, expected some to hold",
+                       suite.path);
     if (output) MR_TRY(check_output(ctx, &suite, output));
     MR_TRY(mr_suite_compute(ctx, &suite, output, (uint32_t)args->jobs));
     mr_suite_judge(ctx, &suite);

@@ -121,7 +121,7 @@ static void put_verdict_of(mr_ctx *ctx, const mr_comparison *c, uint32_t device,
                       best->spec->text);
     else
         mr_sink_print(sink,
-                      "runs out of memory, and no row above is a way out; memreuse explain "
+                      "runs out of memory, and no row above is a way out; memreuse advise "
                       "tries more.\n");
 }
 
