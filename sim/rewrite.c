@@ -279,6 +279,22 @@ uint32_t mr_rewrite_new_tensor(mr_rewrite *r, uint32_t like, uint32_t storage)
     return push_tensor(r, &t);
 }
 
+uint32_t mr_rewrite_new_number(mr_rewrite *r, uint32_t like, const char *dtype, bool lasting)
+{
+    const uint32_t s = mr_rewrite_new_storage(r, r->out->tensors.at[like].storage,
+                                              mr_dtype_bytes(dtype));
+    const uint32_t t = mr_rewrite_new_tensor(r, like, s);
+    mr_storage *storage = &r->out->storages.at[s];
+    mr_tensor *tensor = &r->out->tensors.at[t];
+    storage->before = storage->after = lasting;
+    storage->per_sample = 0;
+    storage->role = tensor->role = lasting ? MR_ROLE_state : MR_ROLE_temporary;
+    tensor->rank = 0;
+    tensor->name = "";
+    tensor->dtype = dtype;
+    return t;
+}
+
 uint32_t mr_rewrite_new_op(mr_rewrite *r, const mr_op *op)
 {
     const mr_op copy = *op;

@@ -101,6 +101,10 @@ uint32_t mr_rewrite_new_storage(mr_rewrite *r, uint32_t like, uint64_t bytes);
 /* A tensor like another one of `out`, at the beginning of a storage that it fills. */
 uint32_t mr_rewrite_new_tensor(mr_rewrite *r, uint32_t like, uint32_t storage);
 
+/* A tensor without dimensions, such as a scale, with its storage: of the state, live before and
+ * after the step, or temporary.  Like another tensor of `out` in what else it has. */
+uint32_t mr_rewrite_new_number(mr_rewrite *r, uint32_t like, const char *dtype, bool lasting);
+
 /* Runs an op that no recording had; returns its index.  Where there is no other op in them, its
  * `again` and `of` must be MR_NONE. */
 uint32_t mr_rewrite_new_op(mr_rewrite *r, const mr_op *op);

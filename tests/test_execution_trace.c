@@ -1,18 +1,15 @@
 /* Execution traces: what is an op, what is new, and what follows from who reads what. */
 #include <unistd.h>
 
+#include "read_text.h"
 #include "rewritten.h"
 #include "test.h"
 
+extern const mr_format mr_format_execution_trace;
+
 static mr_status read_text(mr_ctx *ctx, const char *text, mr_trace *out)
 {
-    mr_source *source;
-    const mr_read_options options = {0};
-    extern const mr_format mr_format_execution_trace;
-    MR_TRY(mr_source_memory(ctx, "x", text, strlen(text), &source));
-    const mr_status status = mr_format_execution_trace.read(ctx, source, &options, out);
-    mr_source_close(source);
-    return status ? status : mr_trace_check(ctx, out);
+    return read_text_as(ctx, &mr_format_execution_trace, text, out);
 }
 
 #define NODE(id, parent, name, seq, schema, in, out)                                      \

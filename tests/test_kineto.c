@@ -1,19 +1,14 @@
 /* Profiler traces: lives as the allocator had them, whatever the order and the layout. */
-#include "format.h"
-
 #include <unistd.h>
 
+#include "read_text.h"
 #include "test.h"
+
+extern const mr_format mr_format_kineto;
 
 static mr_status read_text(mr_ctx *ctx, const char *text, mr_trace *out)
 {
-    mr_source *source;
-    const mr_read_options options = {0};
-    extern const mr_format mr_format_kineto;
-    MR_TRY(mr_source_memory(ctx, "x", text, strlen(text), &source));
-    const mr_status status = mr_format_kineto.read(ctx, source, &options, out);
-    mr_source_close(source);
-    return status ? status : mr_trace_check(ctx, out);
+    return read_text_as(ctx, &mr_format_kineto, text, out);
 }
 
 /* A trace of these events: "ts bytes address total" of memory on device 0. */

@@ -1,22 +1,6 @@
 /* autocast_scaler -- see the header. */
 #include "autocast_scaler.h"
 
-static uint32_t number(autocast *a, uint32_t like, const char *dtype, bool lasting)
-{
-    const uint32_t s = mr_rewrite_new_storage(&a->r, a->r.in->tensors.at[like].storage,
-                                              mr_dtype_bytes(dtype));
-    const uint32_t t = mr_rewrite_new_tensor(&a->r, like, s);
-    mr_storage *storage = &a->r.out->storages.at[s];
-    mr_tensor *tensor = &a->r.out->tensors.at[t];
-    storage->before = storage->after = lasting;
-    storage->per_sample = 0;
-    storage->role = tensor->role = lasting ? MR_ROLE_state : MR_ROLE_temporary;
-    tensor->rank = 0;
-    tensor->name = "";
-    tensor->dtype = dtype;
-    return t;
-}
-
 void autocast_scaler_begin(autocast_scaler *s, autocast *a)
 {
     s->last_update = MR_NONE;
@@ -24,8 +8,8 @@ void autocast_scaler_begin(autocast_scaler *s, autocast *a)
         if (a->r.in->events.at[e].kind == MR_RUN
             && a->r.in->ops.at[a->r.in->events.at[e].id].phase == MR_UPDATE)
             s->last_update = a->r.in->events.at[e].id;
-    s->scale = number(a, 0, "float32", true);
-    s->tracker = number(a, 0, "int32", true);
+    s->scale = mr_rewrite_new_number(&a->r, 0, "float32", true);
+    s->tracker = mr_rewrite_new_number(&a->r, 0, "int32", true);
 }
 
 /* The value times the scale, in a place of its own, which everybody after this reads. */
@@ -73,9 +57,9 @@ void autocast_scaler_after(autocast_scaler *s, autocast *a, uint32_t o, bool las
 /* With 64 bits, as far as it goes. */
 static uint32_t invert(const autocast_scaler *s, autocast *a, const mr_op *as)
 {
-    const uint32_t wide = number(a, 0, "float64", false);
-    const uint32_t quotient = number(a, 0, "float64", false);
-    const uint32_t inverse = number(a, 0, "float32", false);
+    const uint32_t wide = mr_rewrite_new_number(&a->r, 0, "float64", false);
+    const uint32_t quotient = mr_rewrite_new_number(&a->r, 0, "float64", false);
+    const uint32_t inverse = mr_rewrite_new_number(&a->r, 0, "float32", false);
     mr_op op = *as;
     op.name = "aten::reciprocal";
     op.read = op.written = 8;
@@ -118,9 +102,10 @@ void autocast_scaler_unscale(autocast_scaler *s, autocast *a, uint32_t event)
     }
     const mr_op as = {.name = "aten::_to_copy", .module = "", .phase = MR_UPDATE,
                       .again = MR_NONE, .of = MR_NONE};
-    const uint32_t inverse = invert(s, a, &as), zero = number(a, 0, "float32", false);
-    const uint32_t factor = number(a, 0, "float32", false);
-    s->found = number(a, 0, "float32", false);
+    const uint32_t inverse = invert(s, a, &as);
+    const uint32_t zero = mr_rewrite_new_number(&a->r, 0, "float32", false);
+    const uint32_t factor = mr_rewrite_new_number(&a->r, 0, "float32", false);
+    s->found = mr_rewrite_new_number(&a->r, 0, "float32", false);
     mr_op op = as;
     op.name = "aten::full";
     op.written = 4;

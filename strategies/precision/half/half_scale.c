@@ -5,28 +5,12 @@
  */
 #include "half_model.h"
 
-static uint32_t number(half_model *h, const char *dtype, bool lasting)
-{
-    const uint32_t like = h->gradients.at[0];
-    const uint32_t s =
-        mr_rewrite_new_storage(&h->r, h->r.in->tensors.at[like].storage, 4);
-    const uint32_t t = mr_rewrite_new_tensor(&h->r, like, s);
-    mr_storage *storage = &h->r.out->storages.at[s];
-    mr_tensor *tensor = &h->r.out->tensors.at[t];
-    storage->before = storage->after = lasting;
-    storage->per_sample = 0;
-    storage->role = tensor->role = lasting ? MR_ROLE_state : MR_ROLE_temporary;
-    tensor->rank = 0;
-    tensor->name = "";
-    tensor->dtype = dtype;
-    return t;
-}
-
 void half_scale_begin(half_model *h)
 {
     if (h->scale != HALF_DYNAMIC) return;
-    h->scaler.scale = number(h, "float32", true);
-    h->scaler.tracker = number(h, "int32", true);
+    const uint32_t like = h->gradients.at[0];
+    h->scaler.scale = mr_rewrite_new_number(&h->r, like, "float32", true);
+    h->scaler.tracker = mr_rewrite_new_number(&h->r, like, "int32", true);
 }
 
 /* ---- the loss ---------------------------------------------------------------------------- */
@@ -109,8 +93,9 @@ void half_unscale(half_model *h)
 {
     if (h->scale == HALF_STATIC) unscale(h, "aten::_foreach_mul_", MR_NONE);
     if (h->scale != HALF_DYNAMIC) return;
-    const uint32_t inverse = number(h, "float32", false);
-    h->scaler.found = number(h, "float32", false);
+    const uint32_t like = h->gradients.at[0];
+    const uint32_t inverse = mr_rewrite_new_number(&h->r, like, "float32", false);
+    h->scaler.found = mr_rewrite_new_number(&h->r, like, "float32", false);
     run_small(h, "aten::reciprocal", h->scaler.scale, inverse);
     run_small(h, "aten::full", MR_NONE, h->scaler.found);
     unscale(h, "aten::_amp_foreach_non_finite_check_and_unscale_", inverse);
