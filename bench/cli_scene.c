@@ -168,9 +168,18 @@ static mr_status check_start(mr_ctx *ctx, const mr_args *args, const mr_trace *t
                    trace->name, args->from ? args->from : "");
 }
 
+static mr_batches batches_of(const mr_args *args)
+{
+    const char *word = args->next_batch ? args->next_batch : "early";
+    return !strcmp(word, "late")   ? MR_BATCHES_LATE
+           : !strcmp(word, "same") ? MR_BATCHES_SAME
+                                   : MR_BATCHES_EARLY;
+}
+
 mr_status mr_scene_read(mr_ctx *ctx, const mr_args *args, mr_scene *out)
 {
     *out = (mr_scene){.iterations = args->iterations ? (uint32_t)args->iterations : 1,
+                      .batches = batches_of(args),
                       .is_part = args->from || args->to,
                       .as_recorded = args->as_recorded};
     MR_TRY(choose_device(ctx, args, out));
@@ -331,5 +340,6 @@ mr_question mr_scene_question(const mr_scene *scene, const mr_spec *spec, uint32
                          .capacity = scene->capacity,
                          .cuda_device = cuda_device,
                          .iterations = scene->iterations,
+                         .batches = scene->batches,
                          .as_recorded = scene->as_recorded};
 }

@@ -12,6 +12,7 @@ static mr_status refuse_options(mr_ctx *ctx, const mr_args *args)
         bool given;
     } options[] = {{"--capacity", args->capacity},
                    {"--iterations", args->iterations},
+                   {"--next-batch", args->next_batch},
                    {"--as-recorded", args->as_recorded},
                    {"--from", args->from},
                    {"--to", args->to},

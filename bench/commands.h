@@ -19,6 +19,7 @@ typedef struct mr_args {
     uint64_t capacity;        /* bytes; 0: not given */
     uint64_t cuda_device;     /* of the recording; MR_NONE: all */
     uint64_t iterations;      /* 0: not given */
+    const char *next_batch;   /* early, late, same; NULL: not given */
     const char *from, *to;    /* "1200" an event, "1.5s" a time; NULL: not cut */
     mr_words alloc_conf;      /* texts of PYTORCH_CUDA_ALLOC_CONF */
     bool fit, as_recorded;
@@ -104,6 +105,9 @@ typedef struct mr_option {
               "repeat the recording N times without resetting the allocator (3 where ops "     \
               "were recorded, else 1).  One may take more than three: in it all that the step " \
               "found is there at once, of several the first begins as a program does"),        \
+    MR_OPTION("next-batch", 0, CHOICE, next_batch, 0, 0, "early|late|same",                    \
+              "between iterations: the next batch is there before the last one goes (early, "  \
+              "the default), comes when it has gone (late), or is copied to its place (same)"), \
     MR_OPTION("as-recorded", 0, SWITCH, as_recorded, 0, 0, NULL,                               \
               "begin with the segments that the recorded allocator held, not with nothing"),   \
     MR_OPTION_CUT
@@ -192,6 +196,7 @@ typedef struct mr_scene {
     const uint32_t *cuda_devices; /* of the recording: the one asked for, or all not idle */
     uint32_t cuda_device_count;
     uint32_t iterations;
+    mr_batches batches;
     bool is_part;     /* cut with --from or --to */
     bool as_recorded; /* begin with the state that the recorded allocator had */
 } mr_scene;

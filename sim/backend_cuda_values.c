@@ -128,8 +128,8 @@ static mr_status settle_down(mr_cuda *c, mr_ctx *ctx, uint32_t storage, bool sta
     return MR_OK;
 }
 
-/* What is there before the step has a value from the beginning, and so have the storages of a
- * recording without ops, which nobody else would write. */
+/* What is there before the step has a value from the beginning, and so have batches that come
+ * later, and the storages of a recording without ops, which nobody else would write. */
 mr_status mr_cuda_bind(void *self, mr_ctx *ctx, uint32_t storage, const mr_block *block)
 {
     mr_cuda *c = self;
@@ -149,7 +149,8 @@ mr_status mr_cuda_bind(void *self, mr_ctx *ctx, uint32_t storage, const mr_block
         c->passed.block.segment = MR_NONE;
         return MR_OK;
     }
-    if (c->trace->ops.n && !c->trace->storages.at[storage].before) return MR_OK;
+    const bool batch = storages[storage].role == MR_ROLE_input;
+    if (c->trace->ops.n && !storages[storage].before && !batch) return MR_OK;
     home->value = mr_cuda_new_value(c, ctx, storage, MR_NONE);
     return alone(c, ctx, storage, MR_SPAN_WRITE);
 }

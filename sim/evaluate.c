@@ -60,7 +60,9 @@ static mr_status schedule(mr_ctx *ctx, const mr_question *question, mr_answer *a
         answer->schedule = once;
         return MR_OK;
     }
-    MR_TRY(mr_schedule_repeat(ctx, &once, question->iterations, &answer->schedule));
+    const bool fixed = question->spec->place.strategy->fixed_inputs;
+    MR_TRY(mr_schedule_train(ctx, &answer->trace, &once, question->iterations,
+                             fixed ? MR_BATCHES_SAME : question->batches, &answer->schedule));
     if (!answer->schedule.history) mr_schedule_first_step(ctx, &answer->trace, &answer->schedule);
     return MR_OK;
 }

@@ -15,6 +15,7 @@ typedef struct mr_question {
     uint64_t capacity;         /* of the process beside its context; UINT64_MAX: no limit */
     uint32_t cuda_device;      /* which device of the trace */
     uint32_t iterations;       /* at least 1 */
+    mr_batches batches;        /* between two of them */
     /* Begin with the segments that the recording began with, and put new ones where it had
      * them: to compare with what really happened.  Else the allocator begins empty and the
      * storages live before the first event are its first requests. */

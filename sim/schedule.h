@@ -42,6 +42,21 @@ void mr_schedule_workspaces(mr_ctx *ctx, mr_trace *trace, mr_schedule *schedule)
  * (CARRY); what has no partner is freed, or allocated, at the seam. */
 mr_status mr_schedule_repeat(mr_ctx *ctx, const mr_schedule *in, uint32_t n, mr_schedule *out);
 
+/* What becomes of a batch when steps follow each other. */
+typedef enum mr_batches {
+    MR_BATCHES_EARLY, /* the next one is there before this one goes, as when names are bound
+                       * anew to what was made for them */
+    MR_BATCHES_LATE,  /* this one goes first: its names are bound to what is on the host, and
+                       * then to a copy of that */
+    MR_BATCHES_SAME,  /* one for all steps, or the next is copied to where this one lies */
+} mr_batches;
+
+/* The same as a program trains: between two steps batches change, inputs of which a part is for
+ * each sample.  Changes the schedule's own trace: the next batch, while this one is still
+ * there, is of storages of its own. */
+mr_status mr_schedule_train(mr_ctx *ctx, mr_trace *trace, const mr_schedule *in, uint32_t n,
+                            mr_batches batches, mr_schedule *out);
+
 /* The first of several steps, as it is when a program begins: the optimizer makes its states
  * before its first update, and there are no gradients of a step before.  So all of these lie
  * where they lie in a program, not side by side with the parameters.  Changes the schedule's

@@ -18,6 +18,7 @@ typedef struct mr_strategy {
     size_t params_size;
     unsigned needs;   /* MR_HAS_... bits the trace must have */
     bool clairvoyant; /* looks at the whole schedule before placing: a planner, no allocator */
+    bool fixed_inputs; /* every batch is copied to the place that is planned for it */
     bool other_result; /* what comes out is another model, or none: nobody's way out of a lack
                         * of memory, so explain does not propose it */
     /* The same where it depends on the parameters; may be NULL. */

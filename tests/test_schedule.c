@@ -218,6 +218,97 @@ TEST(a_gradient_that_is_read_is_there_in_the_first_step_too)
     mr_ctx_clear(&ctx);
 }
 
+/* ---- batches ----------------------------------------------------------------------------- */
+
+/* An input 0 with a part for each sample, another 1 without, which may be a weight, and an
+ * activation 2. */
+static mr_trace two_inputs(mr_ctx *ctx)
+{
+    mr_trace trace;
+    mr_trace_init(ctx, &trace, "training");
+    trace.has = MR_HAS_DATAFLOW | MR_HAS_DROPS;
+    add_tensor(ctx, &trace, 100, true);
+    add_tensor(ctx, &trace, 70, true);
+    add_tensor(ctx, &trace, 10, false);
+    for (uint32_t s = 0; s < 2; s++) trace.storages.at[s].role = MR_ROLE_input;
+    trace.storages.at[0].per_sample = 100;
+    MR_PUSH(ctx, &trace.events, (mr_event){MR_ALLOC, 2});
+    add_op(ctx, &trace, 0, 2);
+    MR_PUSH(ctx, &trace.events, (mr_event){MR_FREE, 2});
+    return trace;
+}
+
+static const char *trained(mr_ctx *ctx, mr_trace *trace, uint32_t iterations,
+                           mr_batches batches)
+{
+    mr_schedule once, all;
+    if (mr_schedule_make(ctx, trace, 0, &once)) return ctx->failure.text;
+    if (mr_schedule_train(ctx, trace, &once, iterations, batches, &all))
+        return ctx->failure.text;
+    return shown_events(ctx, &all);
+}
+
+TEST(the_next_batch_comes_before_or_after_the_last_one_goes)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace = two_inputs(&ctx);
+    const mr_trace recorded = trace;
+    CHECK_STR(trained(&ctx, &trace, 3, MR_BATCHES_EARLY),
+              "+2 #0 -2 +3 -0 3>0 +2 #0 -2 +3 -0 3>0 +2 #0 -2");
+    CHECK_EQ(trace.storages.n, 4);
+    CHECK(!trace.storages.at[3].before && trace.storages.at[3].bytes == 100);
+    CHECK_EQ(recorded.storages.n, 3);
+    trace = recorded;
+    CHECK_STR(trained(&ctx, &trace, 2, MR_BATCHES_LATE), "+2 #0 -2 -0 +0 +2 #0 -2");
+    CHECK_STR(trained(&ctx, &trace, 2, MR_BATCHES_SAME), "+2 #0 -2 +2 #0 -2");
+    CHECK_EQ(trace.storages.n, 3);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(a_batch_is_told_by_its_first_dimension_where_parts_for_samples_are_not_known)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace = two_inputs(&ctx);
+    const uint64_t shapes[] = {5, 7};
+    trace.storages.at[0].per_sample = 0;
+    for (uint32_t t = 0; t < 2; t++) {
+        trace.tensors.at[t].shape = &shapes[t];
+        trace.tensors.at[t].rank = 1;
+    }
+    const mr_trace recorded = trace;
+    CHECK_STR(trained(&ctx, &trace, 2, MR_BATCHES_EARLY), "+2 #0 -2 +2 #0 -2");
+    trace = recorded;
+    trace.about[MR_ABOUT_batch] = "7";
+    CHECK_STR(trained(&ctx, &trace, 2, MR_BATCHES_EARLY), "+2 #0 -2 +3 -1 3>1 +2 #0 -2");
+    mr_ctx_clear(&ctx);
+}
+
+/* Of two recorded steps the second has a batch of its own, as large as the first one's. */
+TEST(the_batch_of_the_last_recorded_step_goes_when_the_first_comes_again)
+{
+    static const struct {
+        mr_batches batches;
+        const char *events;
+    } cases[] = {{MR_BATCHES_EARLY, "+1 -0 +2 #0 -2 +0 -1 +1 -0 +2 #0 -2"},
+                 {MR_BATCHES_LATE, "+1 -0 +2 #0 -2 -1 +0 +1 -0 +2 #0 -2"},
+                 {MR_BATCHES_SAME, "+1 -0 +2 #0 -2 1>0 +1 -0 +2 #0 -2"}};
+    for (size_t i = 0; i < MR_COUNT(cases); i++) {
+        mr_ctx ctx = {0};
+        mr_trace trace = two_inputs(&ctx);
+        trace.storages.at[1].per_sample = trace.storages.at[1].bytes = 100;
+        trace.storages.at[1].before = trace.storages.at[0].after = false;
+        trace.storages.at[1].after = true;
+        trace.events.n = 0;
+        MR_PUSH(&ctx, &trace.events, (mr_event){MR_ALLOC, 1});
+        MR_PUSH(&ctx, &trace.events, (mr_event){MR_FREE, 0});
+        MR_PUSH(&ctx, &trace.events, (mr_event){MR_ALLOC, 2});
+        MR_PUSH(&ctx, &trace.events, (mr_event){MR_RUN, 0});
+        MR_PUSH(&ctx, &trace.events, (mr_event){MR_FREE, 2});
+        CHECK_STR(trained(&ctx, &trace, 2, cases[i].batches), cases[i].events);
+        mr_ctx_clear(&ctx);
+    }
+}
+
 TEST(the_peak_counts_what_was_there_before_and_what_is_not_reusable_yet)
 {
     mr_ctx ctx = {0};

@@ -111,5 +111,6 @@ const mr_strategy mr_strategy_stalloc = {
     .params = params_table,
     .params_size = sizeof(settings),
     .clairvoyant = true,
+    .fixed_inputs = true,
     .place = place,
 };

@@ -99,5 +99,6 @@ const mr_strategy mr_strategy_plan = {
     .params = params_table,
     .params_size = sizeof(settings),
     .clairvoyant = true,
+    .fixed_inputs = true,
     .place = place,
 };

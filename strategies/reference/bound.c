@@ -38,5 +38,6 @@ static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, m
 const mr_strategy mr_strategy_bound = {
     .name = "bound",
     .summary = "the largest sum of bytes live at once, which no placement beats",
+    .fixed_inputs = true,
     .place = place,
 };
