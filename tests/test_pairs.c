@@ -166,6 +166,23 @@ TEST(what_is_not_evicted_is_kept)
     gives_a_result("models/twins/unet-inplace.csv.gz", "dtr:ratio=0.8,memory=hole,dealloc=banish");
 }
 
+/* What can never be computed again stays, also where it comes back from in place: it was pinned
+ * while it was away.  Windows cost what is searched anew. */
+TEST(what_banishing_pins_stays)
+{
+    gives_a_result("models/twins/resnet50-b16.csv.gz", "inplace+dtr:ratio=0.7,dealloc=banish");
+    gives_a_result("models/vit-b16-b64-i224.csv.gz",
+                   "dtr:ratio=0.8,heuristic=dtr-size,dealloc=banish,memory=window");
+}
+
+/* A recomputed op has nothing saved in a recording; what its gradient reads is there until then,
+ * and may be read once more before. */
+TEST(what_is_read_behind_its_drop_is_held_until_then)
+{
+    gives_a_result("models/twins/resnet50-amp-bfloat16-checkpoint.csv.gz",
+                   "release+dtr:ratio=0.7,heuristic=dtr-stale");
+}
+
 /* What is evicted is not saved any more, so who asks what is saved comes before. */
 TEST(evictions_come_last)
 {

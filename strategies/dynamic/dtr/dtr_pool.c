@@ -45,6 +45,20 @@ void dtr_unlock(dtr_run *run, uint32_t storage)
     if (!--s->locks) dtr_pool_add(run, storage);
 }
 
+/* With banishing, storages around are as if they had been accessed with it. */
+static uint64_t banishing_cost(dtr_run *run, uint32_t storage, uint64_t *accessed)
+{
+    const bool both = run->options->heuristic.cost == DTR_COST_REGION;
+    *accessed = run->states[storage].accessed;
+    return run->states[storage].ns + dtr_banish_around(run, storage, both, accessed);
+}
+
+/* Regions are kept unless banishing searches them anew. */
+static bool searches(const dtr_run *run)
+{
+    return run->kin && run->options->heuristic.cost >= DTR_COST_ANCESTORS;
+}
+
 static int64_t cost_of(dtr_run *run, uint32_t storage, dtr_cost cost)
 {
     const int64_t own = (int64_t)run->states[storage].ns;
@@ -102,13 +116,12 @@ static double free_score(dtr_run *run, uint32_t storage)
     return score / divisor * foresight(run, storage);
 }
 
-/* With banishing, storages around are as if they had been accessed with it. */
 static double banishing_score(dtr_run *run, uint32_t storage)
 {
     const dtr_heuristic *h = &run->options->heuristic;
-    uint64_t accessed = run->states[storage].accessed, ns = run->states[storage].ns;
+    uint64_t accessed;
+    const uint64_t ns = banishing_cost(run, storage, &accessed);
     const uint64_t size = h->size ? run->program->storages.at[storage].bytes : 1;
-    ns += dtr_banish_around(run, storage, h->cost == DTR_COST_REGION, &accessed);
     const uint64_t stale = h->stale ? run->report->clock - accessed : 1;
     if ((h->size && !size) || (h->stale && !stale)) return INFINITY;
     return dtr_quotient((int64_t)ns, size, stale);
@@ -119,7 +132,7 @@ static double score_of(dtr_run *run, uint32_t storage, double best)
 {
     const dtr_heuristic *h = &run->options->heuristic;
     const dtr_state *s = &run->states[storage];
-    if (run->kin && h->cost >= DTR_COST_ANCESTORS) return banishing_score(run, storage);
+    if (searches(run)) return banishing_score(run, storage);
     if (run->begins) return free_score(run, storage);
     if (h->rule == DTR_OLDEST) return (double)s->accessed;
     const uint64_t size = h->size ? run->program->storages.at[storage].bytes : 1;
@@ -142,14 +155,15 @@ static uint32_t random_below(dtr_run *run, uint32_t n)
 double dtr_loss(dtr_run *run, uint32_t storage)
 {
     const dtr_heuristic *h = &run->options->heuristic;
-    const dtr_state *s = &run->states[storage];
-    const double age = (double)(run->report->clock - s->accessed + 1);
+    uint64_t accessed = run->states[storage].accessed;
     const uint64_t bytes = run->program->storages.at[storage].bytes;
     run->report->evaluations++;
     run->report->accesses++;
     if (h->rule == DTR_DRAWN) return 1 + random_below(run, 1 << 20);
-    if (h->rule == DTR_OLDEST) return 1 / age;
-    double loss = (double)cost_of(run, storage, h->cost) / (h->stale ? age : 1);
+    if (h->rule == DTR_OLDEST) return 1 / (double)(run->report->clock - accessed + 1);
+    double loss = searches(run) ? (double)banishing_cost(run, storage, &accessed)
+                                : (double)cost_of(run, storage, h->cost);
+    if (h->stale) loss /= (double)(run->report->clock - accessed + 1);
     if (!h->size) loss *= (double)bytes;
     return run->begins ? loss * foresight(run, storage) : loss;
 }

@@ -87,7 +87,8 @@ static void compute(dtr_run *run, const dtr_frame *frame)
     }
     run->used -= doubles;
     if (run->space) dtr_space_end(run);
-    for (uint32_t i = 0; i < run->fresh.n; i++) dtr_pool_add(run, run->fresh.at[i]);
+    for (uint32_t i = 0; i < run->fresh.n; i++) /* it may have been pinned while away */
+        if (!run->states[run->fresh.at[i]].locks) dtr_pool_add(run, run->fresh.at[i]);
     dtr_write_down(run, frame->again ? DTR_RERAN : DTR_RAN, frame->op);
     if (has_regions(run)) dtr_regions_compute(run);
     if (has_classes(run)) dtr_classes_compute(run);
