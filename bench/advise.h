@@ -26,6 +26,7 @@ typedef struct mr_advice {
     mr_cell *rows;         /* none is beaten by another in both memory and time; fastest first */
     mr_growth *growth;     /* one for each */
     uint32_t n;
+    mr_cell least;         /* of those that do not fit either, on memory without limit */
     mr_cell simplest;      /* of those that fit: fewest settings, of these the fastest */
 } mr_advice;
 

@@ -236,6 +236,17 @@ static const mr_cell *find_simplest(const mr_cell *cells, uint32_t n)
     return out;
 }
 
+/* Where nothing fits: what comes nearest. */
+static void find_least(mr_ctx *ctx, const specs *all, mr_advice *out)
+{
+    const mr_cell *cells = compute(ctx, out, UINT64_MAX, all);
+    out->least = out->recorded;
+    for (uint32_t i = 0; i < all->n; i++)
+        if (mr_cell_passed(&cells[i])
+            && cells[i].metrics.peak_reserved < out->least.metrics.peak_reserved)
+            out->least = cells[i];
+}
+
 mr_status mr_advise(mr_ctx *ctx, mr_advice *out)
 {
     const char *place = mr_scene_recorded_spec(ctx, &out->scene->trace);
@@ -251,6 +262,7 @@ mr_status mr_advise(mr_ctx *ctx, mr_advice *out)
     for (uint32_t i = 0; i < all->n; i++)
         if (mr_cell_passed(&cells[i])) fitting[out->passed++] = cells[i];
     if (out->passed) out->simplest = *find_simplest(fitting, out->passed);
+    else find_least(ctx, all, out);
     out->n = mr_front(ctx, fitting, out->passed);
     out->rows = fitting;
     return MR_OK;

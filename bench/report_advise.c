@@ -45,6 +45,12 @@ static void put_recorded(mr_ctx *ctx, const mr_advice *a, mr_sink *sink)
 
 /* ---- the front --------------------------------------------------------------------------- */
 
+/* How many samples a part of a step takes in is not known. */
+static bool tells_rate(const mr_advice *a)
+{
+    return a->recorded.metrics.throughput && !a->scene->is_part;
+}
+
 static void put_row(mr_ctx *ctx, const mr_advice *a, uint32_t row, mr_table *table)
 {
     const mr_metrics *m = &a->rows[row].metrics, *recorded = &a->recorded.metrics;
@@ -54,8 +60,8 @@ static void put_row(mr_ctx *ctx, const mr_advice *a, uint32_t row, mr_table *tab
     if (recorded->time) {
         MR_PUSH(ctx, &table->cells, mr_show_ns(ctx, m->time));
         MR_PUSH(ctx, &table->cells, show_change(ctx, m->time, recorded->time));
-        MR_PUSH(ctx, &table->cells, mr_show_value(ctx, MR_PER_S, m->throughput));
     }
+    if (tells_rate(a)) MR_PUSH(ctx, &table->cells, mr_show_value(ctx, MR_PER_S, m->throughput));
     if (a->with_batches) {
         const mr_growth *g = &a->growth[row];
         MR_PUSH(ctx, &table->cells, g->batch ? mr_printf(ctx, "%" PRIu64, g->batch) : "-");
@@ -73,8 +79,8 @@ static void put_front(mr_ctx *ctx, const mr_advice *a, mr_sink *sink)
     if (a->recorded.metrics.time) {
         MR_PUSH(ctx, &headings, "\ntime");
         MR_PUSH(ctx, &headings, "vs\nrecorded");
-        MR_PUSH(ctx, &headings, "\nthroughput");
     }
+    if (tells_rate(a)) MR_PUSH(ctx, &headings, "\nthroughput");
     if (a->with_batches) {
         MR_PUSH(ctx, &headings, "largest\nbatch");
         MR_PUSH(ctx, &headings, "throughput\nwith it");
@@ -122,7 +128,6 @@ static void put_choices(mr_ctx *ctx, const mr_advice *a, mr_hows *hows, mr_sink 
         add_choice(ctx, "most samples", &a->rows[most], with, &table, hows);
     }
     mr_table_rows(ctx, &table, "", sink);
-    mr_sink_print(sink, "\n");
 }
 
 /* ---- how good it is ---------------------------------------------------------------------- */
@@ -144,10 +149,24 @@ static void put_errors(mr_ctx *ctx, const mr_advice *a, mr_sink *sink)
 {
     const mr_comparison c = as_comparison(ctx, a);
     mr_twins_list list = {0};
+    if (a->settings.n || a->recorded.metrics.time || a->scene->device_assumed)
+        mr_sink_print(sink, "\n");
     for (uint32_t i = 0; i < a->n; i++)
         if (mr_twins_add(ctx, a->rows[i].spec, &list) != MR_OK) return;
     mr_report_twins(ctx, &list, false, sink);
     mr_report_times(ctx, &c, sink);
+}
+
+static void put_nothing(mr_ctx *ctx, const mr_advice *a, mr_sink *sink)
+{
+    mr_sink_print(sink, "Nothing that was tried fits; nearest is %s with %s reserved.\n",
+                  a->least.spec->given, mr_show_bytes(ctx, a->least.metrics.peak_reserved));
+}
+
+/* The only row is the step as it is. */
+static bool is_best_already(const mr_advice *a)
+{
+    return a->n == 1 && strcmp(a->rows[0].spec->text, a->recorded.spec->text) == 0;
 }
 
 static void put_text(mr_ctx *ctx, const mr_advice *a, mr_sink *sink)
@@ -156,7 +175,11 @@ static void put_text(mr_ctx *ctx, const mr_advice *a, mr_sink *sink)
     mr_report_title(ctx, a->scene, a->cuda_device, sink);
     put_recorded(ctx, a, sink);
     if (!a->n) {
-        mr_sink_print(sink, "Nothing that was tried fits; memreuse explain says why.\n");
+        put_nothing(ctx, a, sink);
+        return;
+    }
+    if (is_best_already(a)) {
+        mr_sink_print(sink, "None of these takes 1 %% less memory or time than as recorded.\n");
         return;
     }
     put_front(ctx, a, sink);
