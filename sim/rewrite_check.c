@@ -226,5 +226,5 @@ mr_status mr_rewrite_check(mr_ctx *ctx, const mr_trace *before, const mr_trace *
     MR_TRY(mr_rewrite_check_streams(ctx, after));
     MR_TRY(mr_rewrite_check_devices(ctx, before, after));
     MR_TRY(mr_rewrite_check_gathers(ctx, before, after));
-    return mr_rewrite_check_versions(ctx, after);
+    return mr_rewrite_check_versions(ctx, before, after);
 }

@@ -2,7 +2,8 @@
  * autograd, from the op that saves it to the last op `of` that one.
  *
  * What the program never dropped it never had (gradients inside autograd), or keeps for ever;
- * of that nothing can be said.
+ * of that nothing can be said.  Nor is it known who holds what an op of the recording reads
+ * behind its drop, as the gradient of an op that ran again does: somebody, until that op.
  */
 #include "rewrite_check_holders.h"
 
@@ -10,7 +11,7 @@ typedef struct holders {
     const mr_trace *trace;
     uint32_t *let_go;  /* by op: last event `of` it; 0 for none */
     uint32_t *dropped; /* by storage: the last drop of a tensor in it; 0 for none */
-    uint32_t *kept;    /* by storage: how long autograd holds it, by what has run so far */
+    uint32_t *kept;    /* by storage: how long others hold it, by what has run so far */
 } holders;
 
 static bool look_ahead(holders *h)
@@ -105,11 +106,25 @@ static mr_status run(mr_ctx *ctx, const holders *h, uint32_t o, const bool *loos
     return MR_OK;
 }
 
+/* Who held what the op read behind its drop holds it until then. */
+static void hold_loose(holders *h, const mr_op *op, const bool *loose, uint32_t event)
+{
+    for (uint32_t i = 0; loose && i < op->in.n; i++) {
+        uint32_t *kept = &h->kept[h->trace->tensors.at[op->in.at[i]].storage];
+        if (loose[i] && event > *kept) *kept = event;
+    }
+}
+
 mr_status mr_rewrite_check_holders(mr_ctx *ctx, const mr_trace *before, const mr_trace *after)
 {
     holders h = holders_of(ctx, after);
     if (!look_ahead(&h)) return MR_OK;
     bool *const *loose = find_loose(ctx, before);
+    for (uint32_t e = 0; e < after->events.n; e++) {
+        const uint32_t o = after->events.at[e].id;
+        if (after->events.at[e].kind == MR_RUN && o < before->ops.n)
+            hold_loose(&h, &after->ops.at[o], loose[o], e);
+    }
     for (uint32_t e = 0; e < after->events.n; e++) {
         if (after->events.at[e].kind != MR_RUN) continue;
         const uint32_t o = after->events.at[e].id, f = counterpart(before, after, o);

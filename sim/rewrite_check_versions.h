@@ -5,7 +5,7 @@
 #include "trace.h"
 
 /* MR_EINVARIANT when an op runs for the gradient of another one that has saved a tensor whose
- * memory was written since, as autograd's version counters would find. */
-mr_status mr_rewrite_check_versions(mr_ctx *ctx, const mr_trace *trace);
+ * memory was written since, as autograd's version counters would find, and was not before. */
+mr_status mr_rewrite_check_versions(mr_ctx *ctx, const mr_trace *before, const mr_trace *after);
 
 #endif

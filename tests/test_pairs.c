@@ -183,6 +183,23 @@ TEST(what_is_read_behind_its_drop_is_held_until_then)
                    "release+dtr:ratio=0.7,heuristic=dtr-stale");
 }
 
+/* A custom function writes beside a piece that is saved: as recorded, so no rewrite's doing. */
+TEST(what_a_recording_does_itself_is_no_break)
+{
+    gives_a_result("models/twins/unet-placed-skips.csv.gz", "clip");
+    gives_a_result("models/twins/unet-placed-skips.csv.gz", "mincut");
+}
+
+/* Parts of unlike sizes, with tensors that only their drops name; casts that are made again for
+ * each slice, for units of one layer. */
+TEST(parts_and_slices_have_what_is_theirs)
+{
+    gives_a_result("models/moe-small-b8-s512.csv.gz",
+                   "dtr:ratio=0.7,back=swap,dealloc=ignore+accumulate:3");
+    gives_a_result("models/twins/bert-base-amp-bfloat16-chunk-mlp-4.csv.gz",
+                   "fsdp:module=layers.*.intermediate");
+}
+
 /* What is evicted is not saved any more, so who asks what is saved comes before. */
 TEST(evictions_come_last)
 {
@@ -251,6 +268,9 @@ TEST(orders_that_cannot_work_are_refused)
     refuses(RESNET, "ddp:zero=2+accumulate:2", "as in accumulate+ddp");
     refuses("models/twins/llama-7b-release-checkpoint.csv.gz", "revolve",
             "come after those that compute again");
+    refuses("models/twins/unet-leaky-relu.csv.gz", "ddp:ranks=1+fsdp", "buckets for several");
+    refuses("models/twins/bert-base-inplace.csv.gz", "checkpoint:segments=8,keep=[add_]",
+            "is to be kept, but works in place");
     gives_a_result(RESNET, "accumulate:2+ddp:zero=2");
     refuses(RESNET, "half:masters=True+optimizer", "expected another optimizer before");
     gives_a_result(RESNET, "optimizer+half:masters=True");

@@ -165,9 +165,9 @@ static void do_part(accumulation *a, uint64_t i)
         for (uint32_t g = 0; g < a->gradients.n; g++) set_aside(a, a->gradients.at[g]);
     for (uint32_t e = a->begin; e < a->end; e++) play(a, e);
     add_finished(a);
-    divide(a);
     live_on(a);
     if (i + 1 < a->share.parts) drop_late(a);
+    divide(a);
 }
 
 /* ---- gradients that stay
@@ -261,6 +261,7 @@ mr_status micro_batches(mr_ctx *ctx, const mr_trace *in, uint64_t k, bool set_to
     begin_step(&a);
     for (uint64_t i = 0; i < k; i++) do_part(&a, i);
     for (uint32_t e = a.end; e < in->events.n; e++) mr_rewrite_keep(&a.r, &a.where, e);
+    divide(&a); /* tensors of the last part that only its drops have named */
     warn_of_statistics(&a);
     return MR_OK;
 }

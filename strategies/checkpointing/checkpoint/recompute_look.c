@@ -76,9 +76,12 @@ static void look_inside_op(looker *k, uint32_t region, uint32_t e)
         k->l->outlives[s] = k->in->storages.at[s].after;
         k->l->kept[s] = k->l->only_once[o];
     }
-    for (uint32_t i = 0; i < op->mutates.n; i++)
-        if (k->l->kept[storage_of(k, op->mutates.at[i])])
-            REFUSE(k, region, "its op %s changes what is kept", op->name);
+    for (uint32_t i = 0; i < op->mutates.n; i++) {
+        const uint32_t s = storage_of(k, op->mutates.at[i]);
+        if (k->l->kept[s]) REFUSE(k, region, "its op %s changes what is kept", op->name);
+        if (k->l->only_once[o] && k->l->born_in[s] == region)
+            REFUSE(k, region, "its op %s is to be kept, but works in place", op->name);
+    }
     if (!op->saved.n) return;
     k->saves[region] = true;
     k->last_saver[region] = o; /* which need not run if it saves only what it reads */

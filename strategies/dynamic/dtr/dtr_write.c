@@ -21,7 +21,7 @@ typedef struct writer {
     const dtr_program *program;
     uint32_t *home; /* by storage of the program: storage of the new trace; MR_NONE */
     bool *evicted;  /* by storage of the old trace, at any time */
-    bool *stays;    /* by storage of the old trace: longer than its drops say */
+    bool *stays;    /* by storage of the old trace: longer than the program refers to it */
     bool lazy;      /* what is evicted is held until then */
     uint32_t event; /* next one of the old trace */
     uint32_t op;    /* of the old trace: the last one that ran */
@@ -61,40 +61,14 @@ static void follow_presence(const dtr_program *p, const dtr_deed *deed, bool *pr
     }
 }
 
-/* By storage of the old trace: the last event that drops a tensor in it. */
-static uint32_t *find_drops(mr_ctx *ctx, const mr_trace *in)
-{
-    uint32_t *last = mr_none_of(ctx, in->storages.n);
-    for (uint32_t e = 0; e < in->events.n; e++)
-        if (in->events.at[e].kind == MR_DROP)
-            last[in->tensors.at[in->events.at[e].id].storage] = e;
-    return last;
-}
-
-/* What an op reads once more behind the program's drop is held beyond that: somebody whom the
- * recording does not show holds it for a later reader. */
-static void hold_inputs(writer *w, const dtr_deed *deed, const uint32_t *drops)
-{
-    const dtr_program *p = w->program;
-    if (deed->kind != DTR_RERAN || deed->step >= p->steps.n) return;
-    const mr_ids in = p->ops.at[deed->id].in;
-    for (uint32_t i = 0; i < in.n; i++) {
-        const uint32_t of = p->storages.at[p->tensors.at[in.at[i]].storage].of;
-        if (drops[of] < p->steps.at[deed->step].event) w->stays[of] = true;
-    }
-}
-
 static void find_stays(writer *w, const dtr_report *report)
 {
     const dtr_program *p = w->program;
     bool *present = MR_NEW_N(w->r.ctx, bool, p->storages.n);
-    const uint32_t *drops = find_drops(w->r.ctx, w->r.in);
     uint32_t d = 0;
     for (uint32_t i = 0; i < p->steps.n; i++) {
-        for (; d < report->deeds.n && report->deeds.at[d].step == i; d++) {
+        for (; d < report->deeds.n && report->deeds.at[d].step == i; d++)
             follow_presence(p, &report->deeds.at[d], present);
-            hold_inputs(w, &report->deeds.at[d], drops);
-        }
         const dtr_step *step = &p->steps.at[i];
         if (step->kind != DTR_RELEASE || !present[step->id]) continue;
         const dtr_storage *s = &p->storages.at[step->id];

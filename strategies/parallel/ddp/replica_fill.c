@@ -19,6 +19,7 @@ static mr_status find(mr_ctx *ctx, const mr_trace *in, bool *gradient)
         const mr_op *op = &in->ops.at[in->events.at[e].id];
         updated |= op->phase == MR_UPDATE;
         if (op->ranks > 1) return refuse(ctx, in, "runs on several devices already");
+        if (in->ranks == 1) return refuse(ctx, in, "has buckets for several devices already");
         if (op->phase == MR_BACKWARD && updated)
             return refuse(ctx, in, "updates parameters before its backward pass is over");
         for (uint32_t i = 0; i < op->in.n && op->phase == MR_UPDATE; i++) {

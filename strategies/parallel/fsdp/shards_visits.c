@@ -1,6 +1,7 @@
 /* shards_visits -- calls of units, in both passes. */
 #include "shards.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,8 @@ typedef struct walk {
     mr_names modules;
     MR_VEC(uint32_t) visit; /* by module: the visit in which it ran last */
     MR_VEC(uint32_t) call;  /* and its call then */
+    mr_names calls;         /* of modules */
+    MR_VEC(uint32_t) latest; /* by call of a module: the visit in which it ran last */
     uint32_t root, open;    /* visits */
     bool back;              /* the backward pass has begun */
 } walk;
@@ -34,6 +37,28 @@ static bool begins_call(walk *w, const mr_op *op)
     return again;
 }
 
+static uint32_t number_of_call(walk *w, const mr_op *op)
+{
+    const char *text = mr_printf(w->s->ctx, "%s %" PRIu32, op->module, op->call);
+    return mr_names_add(w->s->ctx, &w->calls, text, strlen(text));
+}
+
+static void note_call(walk *w, const mr_op *op)
+{
+    const uint32_t c = number_of_call(w, op);
+    while (w->latest.n <= c) MR_PUSH(w->s->ctx, &w->latest, MR_NONE);
+    w->latest.at[c] = w->open;
+}
+
+/* Where the same call of the module ran forward: for what is only done again, as a cast is whose
+ * first result several calls have shared. */
+static uint32_t visit_of_call(walk *w, uint32_t o)
+{
+    if (w->s->unit_of[o] == SHARDS_ROOT) return w->root;
+    const uint32_t c = number_of_call(w, &w->s->in->ops.at[o]);
+    return c < w->latest.n ? w->latest.at[c] : w->root;
+}
+
 static void see_forward(walk *w, uint32_t o, uint32_t event)
 {
     shards *s = w->s;
@@ -53,6 +78,7 @@ static void see_forward(walk *w, uint32_t o, uint32_t event)
     w->visit.at[mr_names_find(&w->modules, op->module, strlen(op->module))] = w->open;
     s->visits.at[w->open].end = event;
     s->visit_of[o] = w->open;
+    note_call(w, op);
 }
 
 static void extend(shards_visit *visit, uint32_t event)
@@ -70,7 +96,7 @@ static void see_backward(walk *w, uint32_t o, uint32_t event)
         first = s->in->ops.at[first].again; /* the gradient of what was computed again */
     if (w->root == MR_NONE) return; /* nothing ran forward */
     w->back = true;
-    uint32_t v = first == MR_NONE ? w->root : s->visit_of[first];
+    uint32_t v = first == MR_NONE ? visit_of_call(w, o) : s->visit_of[first];
     if (v == MR_NONE) v = w->root;
     s->visit_of[o] = v;
     extend(&s->visits.at[w->root], event);
