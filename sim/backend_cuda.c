@@ -105,15 +105,19 @@ static mr_status begin(mr_cuda *c, mr_ctx *ctx, const mr_placement *placement)
 /* Everything is tried, whatever fails before it. */
 static mr_status give_back(mr_cuda *c, mr_ctx *ctx)
 {
-    mr_status status = mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work");
+    mr_status status = mr_cuda_check(ctx, &c->driver, c->driver.use(c->context),
+                                     "use its context"); /* another replay may have been here */
+    status = mr_cuda_first(ctx, status, c, c->driver.wait(), "finish its work");
     const mr_status ended = mr_cuda_products_close(c, ctx);
     if (!status) status = ended;
     const mr_status given = mr_cuda_give_all(c, ctx);
     if (!status) status = given;
     const mr_status closed = mr_cuda_lanes_close(c, ctx);
     if (!status) status = closed;
-    if (!c->module) return status;
-    return mr_cuda_first(ctx, status, c, c->driver.unload(c->module), "let the kernels go");
+    if (c->module)
+        status = mr_cuda_first(ctx, status, c, c->driver.unload(c->module),
+                               "let the kernels go");
+    return mr_cuda_first(ctx, status, c, c->driver.use(NULL), "leave its context");
 }
 
 static mr_status leave(mr_cuda *c, mr_ctx *ctx)

@@ -37,6 +37,7 @@ typedef struct mr_cuda_lane {
     uint64_t issued; /* ops; the end of op n is ends[n % MR_CUDA_RING] */
     uint64_t *seen;  /* by lane: up to which op of it this one has waited */
     mr_cublas_handle *cublas; /* works on this stream; NULL where nothing is to be multiplied */
+    mr_cuda_pointer room;     /* for it to work in */
 } mr_cuda_lane;
 
 /* Where a storage lives, and who has used it last. */
@@ -83,6 +84,7 @@ typedef struct mr_cuda {
     double cycles_per_ns;
     mr_cublas cublas;
     mr_cuda_pointer scratch; /* where convolutions are computed */
+    MR_VEC(mr_product) refused; /* shapes that this device does not multiply */
 
     MR_VEC(mr_cuda_segment) segments; /* by index in the placement */
     MR_VEC(mr_cuda_memory) memories;
@@ -192,6 +194,8 @@ mr_status mr_cuda_launch(mr_cuda *c, mr_ctx *ctx, uint32_t lane, mr_job *job);
 /* backend_cuda_products.c */
 mr_status mr_cuda_products_open(mr_cuda *c, mr_ctx *ctx);
 mr_status mr_cuda_products_close(mr_cuda *c, mr_ctx *ctx);
+/* A cuBLAS for the first lane, and memory for it to work in; none where there is none. */
+mr_status mr_cuda_cublas_open(mr_cuda *c, mr_ctx *ctx);
 /* Is the op a product that can be computed where its tensors are now? */
 bool mr_cuda_computes(const mr_cuda *c, const mr_op *op, const mr_work *work, mr_product *out);
 mr_status mr_cuda_compute(mr_cuda *c, mr_ctx *ctx, uint32_t lane, const mr_product *p);
@@ -203,6 +207,8 @@ void mr_cuda_end_iteration(mr_cuda *c);
 
 extern const unsigned char mr_kernels_image[]; /* of sim/kernels.cu; without nvcc: none */
 extern const unsigned long mr_kernels_image_size;
+extern const unsigned char mr_kernels_older[]; /* the same as text that older drivers read */
+extern const unsigned long mr_kernels_older_size;
 
 uint64_t mr_cuda_clock(void); /* ns of the host */
 

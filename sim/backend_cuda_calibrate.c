@@ -227,15 +227,12 @@ static mr_status measure_products(const bench *b, mr_device *out)
 {
     mr_cuda *c = b->c;
     double fp32 = 0;
-    if (b->bytes < 2 * sizeof(float) * ROWS * ROWS || !mr_cublas_open(&c->cublas)) return MR_OK;
-    const mr_cublas_result made = c->cublas.create(&c->lane[0].cublas);
-    if (made) c->lane[0].cublas = NULL;
-    MR_TRY(mr_cublas_check(b->ctx, made, "start"));
-    MR_TRY(mr_cublas_check(b->ctx, c->cublas.use(c->lane[0].cublas, c->lane[0].stream),
-                           "work on a stream"));
+    if (b->bytes < 2 * sizeof(float) * ROWS * ROWS) return MR_OK;
+    MR_TRY(mr_cuda_cublas_open(c, b->ctx));
+    if (!c->cublas.library) return MR_OK;
     for (uint32_t i = 0; i < MR_COUNT(precisions); i++) {
         double ns = 0;
-        if (multiply(b, &precisions[i]) == MR_CUBLAS_CANNOT) continue;
+        if (mr_cublas_refuses(multiply(b, &precisions[i]))) continue;
         MR_TRY(time_on_device(b, run_product, i, &ns));
         const double rate = ns > 0 ? 2.0 * ROWS * ROWS * ROWS * 1e9 / ns : 0;
         if (i == 0) fp32 = rate;

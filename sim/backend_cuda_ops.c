@@ -17,24 +17,45 @@ static mr_status find(mr_cuda *c, mr_ctx *ctx, const char *name, mr_cuda_functio
                          "find a kernel");
 }
 
+/* At an address that a driver can read it from; a text ends with 0. */
+static const void *aligned(mr_ctx *ctx, const unsigned char *image, unsigned long size)
+{
+    return memcpy(mr_alloc(ctx, size + 1), image, size);
+}
+
+static bool cannot_read(mr_cuda_result result)
+{
+    return result == MR_CUDA_BAD_IMAGE || result == MR_CUDA_NO_IMAGE || result == MR_CUDA_BAD_PTX
+           || result == MR_CUDA_NO_COMPILER || result == MR_CUDA_PTX_TOO_NEW;
+}
+
+/* Machine code, and for a driver that does not know the compiler's, text that it compiles. */
+static mr_cuda_result load_own(mr_cuda *c, mr_ctx *ctx)
+{
+    const mr_cuda_result result = c->driver.load(
+        &c->module, aligned(ctx, mr_kernels_image, mr_kernels_image_size));
+    if (!cannot_read(result)) return result;
+    return c->driver.load(&c->module,
+                          aligned(ctx, mr_kernels_older, mr_kernels_older_size));
+}
+
 static mr_status load(mr_cuda *c, mr_ctx *ctx)
 {
-    const void *image = c->manner.kernels;
-    if (!image && !mr_kernels_image_size)
+    const void *given = c->manner.kernels;
+    if (!given && !mr_kernels_image_size)
         return mr_fail(ctx, MR_EUNSUPPORTED,
                        "this program was built without nvcc and has no kernels: build it where"
                        " the CUDA Toolkit is, or ask for --compute none");
-    if (!image) /* at an address that a driver can read it from */
-        image = memcpy(mr_alloc(ctx, mr_kernels_image_size), mr_kernels_image,
-                       mr_kernels_image_size);
-    const mr_cuda_result result = c->driver.load(&c->module, image);
+    const mr_cuda_result result =
+        given ? c->driver.load(&c->module, given) : load_own(c, ctx);
     if (result) c->module = NULL;
-    if (result == MR_CUDA_NO_IMAGE || result == MR_CUDA_PTX_TOO_NEW)
+    if (cannot_read(result))
         return mr_fail(
             ctx, MR_EDEVICE,
             "the driver cannot run these kernels on %s: the driver is older than the"
-            " CUDA Toolkit that they were built with, or the device older than Turing",
-            c->name);
+            " CUDA Toolkit that they were built with, or the device older than Turing"
+            " (CUDA error %d)",
+            c->name, result);
     return mr_cuda_check(ctx, &c->driver, result, "load the kernels");
 }
 
@@ -60,8 +81,26 @@ static mr_status measure_clock(mr_cuda *c, mr_ctx *ctx)
     return MR_OK;
 }
 
-/* A driver may load a kernel when it is first launched: the memory for it is
- * not the replay's. */
+/* Both ways, on the lanes of copies. */
+static mr_status copy_first(mr_cuda *c, mr_ctx *ctx)
+{
+    const mr_cuda_driver *d = &c->driver;
+    void *host;
+    mr_status status = mr_cuda_check(ctx, d, d->take_host(&host, sizeof(mr_report), 0),
+                                     "pin host memory for a copy");
+    if (status) return status;
+    mr_cuda_result result =
+        d->copy_out(host, c->report, sizeof(mr_report), c->lane[c->lanes - 2].stream);
+    if (!result) result = d->wait();
+    if (!result)
+        result = d->copy_in(c->report, host, sizeof(mr_report), c->lane[c->lanes - 1].stream);
+    if (!result) result = d->wait();
+    status = mr_cuda_check(ctx, d, result, "copy over the host link");
+    return mr_cuda_first(ctx, status, c, d->give_host(host), "take host memory back");
+}
+
+/* A driver may load a kernel when it is first launched, and make a stream's way to the device
+ * when it is first used: the memory for that is not the replay's. */
 static mr_status launch_first(mr_cuda *c, mr_ctx *ctx)
 {
     uint64_t cycles = 0;
@@ -71,7 +110,9 @@ static mr_status launch_first(mr_cuda *c, mr_ctx *ctx)
         .at = c->report, .bytes = sizeof(mr_report), .mode = MR_SPAN_READ, .stride = 1};
     MR_TRY(mr_cuda_add(c, ctx, 0, &job, &span));
     MR_TRY(mr_cuda_launch(c, ctx, 0, &job));
-    MR_TRY(launch_one(c, ctx, c->spin, 0, arguments));
+    for (uint32_t l = 0; l < c->lanes; l++)
+        if (c->lane[l].stream) MR_TRY(launch_one(c, ctx, c->spin, l, arguments));
+    if (c->several) MR_TRY(copy_first(c, ctx));
     if (c->manner.compute == MR_COMPUTE_FULL) MR_TRY(measure_clock(c, ctx));
     return mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work");
 }

@@ -20,7 +20,12 @@ enum { /* types of numbers, what sums are made in, which algorithm */
     MR_CUBLAS_IN_FP64 = 70,
     MR_CUBLAS_IN_TF32 = 77,
     MR_CUBLAS_ANY = -1,
-    MR_CUBLAS_CANNOT = 15, /* a result: not on this device */
+};
+
+enum { /* results that are expected */
+    MR_CUBLAS_NOT_STARTED = 1, /* of a release that is newer than the driver */
+    MR_CUBLAS_NOT_HERE = 8,    /* devices like this one have none of that */
+    MR_CUBLAS_CANNOT = 15,
 };
 
 /* field, name in the library, arguments; matrices are column by column */
@@ -28,6 +33,7 @@ enum { /* types of numbers, what sums are made in, which algorithm */
     X(create, "cublasCreate_v2", (mr_cublas_handle **handle))                                  \
     X(end, "cublasDestroy_v2", (mr_cublas_handle *handle))                                     \
     X(use, "cublasSetStream_v2", (mr_cublas_handle *handle, mr_cuda_stream *stream))           \
+    X(room, "cublasSetWorkspace_v2", (mr_cublas_handle *handle, void *at, size_t bytes))       \
     X(product, "cublasGemmStridedBatchedEx",                                                   \
       (mr_cublas_handle *handle, int turn_a, int turn_b, int rows, int columns, int terms,     \
        const void *alpha, const void *a, int type_a, int lead_a, long long step_a,             \
@@ -41,8 +47,11 @@ typedef struct mr_cublas {
 #undef X
 } mr_cublas;
 
-/* False when this machine has no cuBLAS of CUDA 11 or later, or one that lacks a function. */
-bool mr_cublas_open(mr_cublas *out);
+/* Starts the newest release of CUDA 11 or later that the driver can run.  MR_OK without a handle
+ * when this machine has none. */
+mr_status mr_cublas_open(mr_ctx *ctx, mr_cublas *out, mr_cublas_handle **first);
+/* Is it an answer of a device that does not know such products? */
+bool mr_cublas_refuses(mr_cublas_result result);
 
 /* MR_EDEVICE: "cuBLAS would not WHAT (error 13)"; MR_OK for success. */
 mr_status mr_cublas_check(mr_ctx *ctx, mr_cublas_result result, const char *what);

@@ -37,6 +37,13 @@ static const char *meaning(mr_cuda_result result)
     case MR_CUDA_MISMATCH:
         return "the CUDA driver and the kernel's module are of different versions: the module"
                " has to be loaded again, or the machine restarted";
+    case MR_CUDA_NOT_COMPATIBLE:
+        return LIBRARY " is one for other devices than this machine's (cuda-compat): take its"
+                       " folder out of LD_LIBRARY_PATH";
+    case MR_CUDA_NOT_ALLOWED:
+    case MR_CUDA_UNKNOWN:
+        return "the CUDA driver cannot reach its devices: the kernel's module nvidia_uvm is not"
+               " loaded, or this container lacks /dev/nvidia-uvm";
     default: return NULL;
     }
 }

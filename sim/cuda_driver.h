@@ -25,10 +25,16 @@ enum { /* results that have a sentence of their own, or are expected */
     MR_CUDA_STUB = 34,
     MR_CUDA_UNAVAILABLE = 46,
     MR_CUDA_NO_DEVICE = 100,
+    MR_CUDA_BAD_IMAGE = 200,
     MR_CUDA_NO_IMAGE = 209,
+    MR_CUDA_BAD_PTX = 218,
+    MR_CUDA_NO_COMPILER = 221,
     MR_CUDA_PTX_TOO_NEW = 222,
+    MR_CUDA_NOT_ALLOWED = 304,
     MR_CUDA_NOT_READY = 802,
     MR_CUDA_MISMATCH = 803,
+    MR_CUDA_NOT_COMPATIBLE = 804,
+    MR_CUDA_UNKNOWN = 999,
 };
 
 enum { /* attributes of a device */

@@ -2,8 +2,9 @@
 # the program is the same, and says that it has no kernels when it is asked to run them.
 find_program(MR_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES bin
              DOC "compiler of the CUDA Toolkit; kernels for a GPU are built in where it is found")
-set(kernels "${PROJECT_BINARY_DIR}/kernels_image.c")
+set(kernels "${PROJECT_BINARY_DIR}/kernels_image.c" "${PROJECT_BINARY_DIR}/kernels_older.c")
 set(kernels_image "${PROJECT_BINARY_DIR}/kernels.fatbin")
+set(kernels_older "${PROJECT_BINARY_DIR}/kernels_older.ptx")
 
 if(MR_NVCC)
   # Machine code for what this nvcc knows from Turing on, and PTX of the oldest and the newest for
@@ -25,11 +26,26 @@ if(MR_NVCC)
                      COMMAND "${MR_NVCC}" -O3 -fatbin --no-compress ${targets} -Werror all-warnings
                              -I "${PROJECT_SOURCE_DIR}/sim" -o "${kernels_image}"
                              "${PROJECT_SOURCE_DIR}/sim/kernels.cu")
+  # A driver reads the machine code of compilers of its own major release and earlier ones.
+  add_custom_command(OUTPUT "${kernels_older}"
+                     DEPENDS sim/kernels.cu sim/kernels.h sim/kernels_older.cmake
+                     COMMAND "${MR_NVCC}" -O3 -ptx -arch=compute_75
+                             -I "${PROJECT_SOURCE_DIR}/sim" -o "${kernels_older}.new"
+                             "${PROJECT_SOURCE_DIR}/sim/kernels.cu"
+                     COMMAND ${CMAKE_COMMAND} -D "IN=${kernels_older}.new"
+                             -D "OUT=${kernels_older}"
+                             -P "${PROJECT_SOURCE_DIR}/sim/kernels_older.cmake")
 else()
   message(STATUS "no nvcc: built without kernels for a GPU (compare --on cuda --compute none)")
   file(WRITE "${kernels_image}" "")
+  file(WRITE "${kernels_older}" "")
 endif()
 
-add_custom_command(OUTPUT "${kernels}" DEPENDS "${kernels_image}" bench/embed.cmake
-                   COMMAND ${CMAKE_COMMAND} -D "IN=${kernels_image}" -D "OUT=${kernels}"
-                           -D NAME=mr_kernels_image -P "${PROJECT_SOURCE_DIR}/bench/embed.cmake")
+foreach(made image older)
+  add_custom_command(OUTPUT "${PROJECT_BINARY_DIR}/kernels_${made}.c"
+                     DEPENDS "${kernels_${made}}" bench/embed.cmake
+                     COMMAND ${CMAKE_COMMAND} -D "IN=${kernels_${made}}"
+                             -D "OUT=${PROJECT_BINARY_DIR}/kernels_${made}.c"
+                             -D NAME=mr_kernels_${made}
+                             -P "${PROJECT_SOURCE_DIR}/bench/embed.cmake")
+endforeach()

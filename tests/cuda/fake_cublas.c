@@ -1,8 +1,12 @@
 /* fake_cublas -- a cuBLAS that multiplies nothing and looks at what it is given.
  *
  * Its calls count as calls of the driver (fake_cuda.h), so they fail where those are to fail.
- * Sizes, leading dimensions and memory are looked at as the library's manual demands them.
+ * Sizes, leading dimensions and memory are looked at as the library's manual demands them; and
+ * it has to be given memory to work in, for its own would come in the midst of a measurement.
+ * FAKE_CUBLAS_REFUSES is a type of numbers that the device does not multiply.
  */
+#include <stdlib.h>
+
 #include "cublas.h"
 #include "fake_cuda.h"
 
@@ -12,6 +16,7 @@ struct mr_cublas_handle {
     bool open;
     int device;
     mr_cuda_stream *stream;
+    bool roomy; /* it has memory to work in, on that stream */
 };
 
 static mr_cublas_handle handles[MOST];
@@ -29,7 +34,7 @@ static uint64_t bytes_of(int type)
 
 mr_cublas_result cublasCreate_v2(mr_cublas_handle **handle)
 {
-    const mr_cuda_result result = fake_begin("cublasCreate_v2");
+    FAKE_CALL result = fake_begin("cublasCreate_v2");
     if (result) return result;
     for (int i = 0; i < MOST; i++) {
         if (handles[i].open) continue;
@@ -43,7 +48,7 @@ mr_cublas_result cublasCreate_v2(mr_cublas_handle **handle)
 
 mr_cublas_result cublasDestroy_v2(mr_cublas_handle *handle)
 {
-    const mr_cuda_result result = fake_begin("cublasDestroy_v2");
+    FAKE_CALL result = fake_begin("cublasDestroy_v2");
     if (!handle->open) return fake_wrong("a cuBLAS handle is ended twice");
     handle->open = false;
     fake_hold(-1);
@@ -52,11 +57,30 @@ mr_cublas_result cublasDestroy_v2(mr_cublas_handle *handle)
 
 mr_cublas_result cublasSetStream_v2(mr_cublas_handle *handle, mr_cuda_stream *stream)
 {
-    const mr_cuda_result result = fake_begin("cublasSetStream_v2");
+    FAKE_CALL result = fake_begin("cublasSetStream_v2");
     if (result) return result;
     if (!handle->open || !stream) return fake_wrong("cuBLAS is given no stream");
     handle->stream = stream;
+    handle->roomy = false;
     return 0;
+}
+
+mr_cublas_result cublasSetWorkspace_v2(mr_cublas_handle *handle, void *at, size_t bytes)
+{
+    enum { ALIGNED = 256 };
+    FAKE_CALL result = fake_begin("cublasSetWorkspace_v2");
+    if (result) return result;
+    if (!handle->open || (uint64_t)at % ALIGNED
+        || !fake_may_touch(handle->device, (mr_cuda_pointer)at, bytes))
+        return fake_wrong("cuBLAS is given memory to work in that is not there");
+    handle->roomy = true;
+    return 0;
+}
+
+static bool refuses(int type)
+{
+    const char *text = getenv("FAKE_CUBLAS_REFUSES");
+    return text && atoi(text) == type;
 }
 
 /* Memory from the first number of the first matrix to the last of the last, column by column.
@@ -91,7 +115,7 @@ mr_cublas_result cublasGemmStridedBatchedEx(mr_cublas_handle *handle, int turn_a
                                             void *c, int type_c, int lead_c, long long step_c,
                                             int count, int sums_in, int algorithm)
 {
-    const mr_cuda_result result = fake_begin("cublasGemmStridedBatchedEx");
+    FAKE_CALL result = fake_begin("cublasGemmStridedBatchedEx");
     if (result) return result;
     if (!handle || !handle->open || !alpha || !beta || algorithm != MR_CUBLAS_ANY)
         return fake_wrong("cuBLAS is given no handle or no factors");
@@ -109,6 +133,8 @@ mr_cublas_result cublasGemmStridedBatchedEx(mr_cublas_handle *handle, int turn_a
     if ((uint64_t)a % bytes_of(type_a) || (uint64_t)b % bytes_of(type_a)
         || (uint64_t)c % bytes_of(type_a))
         return fake_wrong("cuBLAS is given matrices that are not aligned to their numbers");
+    if (refuses(type_a)) return MR_CUBLAS_CANNOT;
+    if (!handle->roomy) return fake_wrong("cuBLAS has no memory to work in");
     if (!handle->stream || handle->device != fake_device())
         return fake_wrong("a cuBLAS handle without a stream, or of another device");
     const extent matrices[] = {extent_of(a, type_a, rows, terms, lead_a, step_a, count),

@@ -11,9 +11,13 @@
  *     FAKE_CUDA_CONTEXT   bytes that a context takes, 400 MiB
  *     FAKE_CUDA_DEVICES   how many there are, 1; each has so much memory
  *     FAKE_CUDA_POOLS     0: devices have no pools of memory
+ *     FAKE_CUDA_MAPPING   0: they cannot map memory
+ *     FAKE_CUDA_MODE      of computing, 0: for everybody; 2: for nobody
+ *     FAKE_CUDA_ARCH      what code they run, 90
  *     FAKE_CUDA_VERSION   of the driver, 13000
  *     FAKE_CUDA_FAIL      the number of the call that fails, counted from 1; 0: none
  *     FAKE_CUDA_ONLY      counts only the calls of this name, such as cuMemMap
+ *     FAKE_CUDA_ON        counts only calls in the context of this device
  *     FAKE_CUDA_ERROR     the error that it gives, 2
  *     FAKE_CUDA_START     the error that cuInit gives, 0
  *     FAKE_CUDA_ORDER     0: the newest stream runs first; 1: the oldest
@@ -38,8 +42,8 @@ enum {
 };
 
 typedef struct fake_settings {
-    uint64_t memory, context, devices, version, fail, error, start, order, corrupt, idle, pools,
-        stride;
+    uint64_t memory, context, devices, version, fail, on, error, start, order, corrupt, idle,
+        pools, mapping, mode, arch, stride;
     const char *only;
 } fake_settings;
 
@@ -57,8 +61,11 @@ void fake_cuda_reset(void); /* forgets calls, peak, violation and leaks */
 /* ---- among its parts --------------------------------------------------------------------- */
 
 /* Counts the call; an error when this one is to fail.  Giving back does its work all the same:
- * a driver reports there what went wrong before. */
+ * a driver reports there what went wrong before.  Threads may call at the same time and are
+ * served one after the other: the call ends where what FAKE_CALL declares does. */
 mr_cuda_result fake_begin(const char *name);
+void fake_end(const mr_cuda_result *failed);
+#define FAKE_CALL __attribute__((cleanup(fake_end))) const mr_cuda_result
 mr_cuda_result fake_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void fake_hold(int n); /* one resource more, or fewer */
 bool fake_is_device(int device);
@@ -93,7 +100,9 @@ mr_cuda_result fake_issue(mr_cuda_stream *stream, fake_kernel *work, const void 
 mr_cuda_result fake_launch(mr_cuda_stream *stream, fake_kernel *kernel, void *arguments);
 mr_cuda_result fake_copy(mr_cuda_stream *stream, void *to, const void *from, uint64_t bytes,
                          bool out);
-mr_cuda_result fake_sticky(void); /* what went wrong on the device stays */
+mr_cuda_result fake_sticky(void); /* what went wrong on the device stays with its context */
+void fake_heal(int device);       /* which has ended */
+mr_cuda_result fake_reads(const void *image); /* can it run one of what is in there? */
 uint64_t fake_issued(const mr_cuda_stream *stream); /* how much of it there was */
 uint32_t fake_number(const mr_cuda_stream *stream); /* of streams, as they were made */
 /* The stream waits until the other one has done so much. */

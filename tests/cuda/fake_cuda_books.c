@@ -24,10 +24,11 @@ static struct {
     } by_name[MOST_NAMES];
     int held;
     struct mr_cuda_context contexts[FAKE_CUDA_DEVICES]; /* the primary ones */
-    int current;                                        /* device and one; 0: none */
-    pthread_t thread;                                   /* whose it is */
     char violation[512];
 } books;
+
+static pthread_mutex_t serving = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local int current; /* device whose context is, and one; 0: none */
 
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
@@ -54,12 +55,16 @@ fake_settings *fake_cuda_settings(void)
         .devices = setting("FAKE_CUDA_DEVICES", 1),
         .version = setting("FAKE_CUDA_VERSION", 13000),
         .fail = setting("FAKE_CUDA_FAIL", 0),
+        .on = setting("FAKE_CUDA_ON", FAKE_CUDA_DEVICES),
         .error = setting("FAKE_CUDA_ERROR", MR_CUDA_NO_MEMORY),
         .start = setting("FAKE_CUDA_START", 0),
         .order = setting("FAKE_CUDA_ORDER", 0),
         .corrupt = setting("FAKE_CUDA_CORRUPT", 0),
         .idle = setting("FAKE_CUDA_IDLE", 0),
         .pools = setting("FAKE_CUDA_POOLS", 1),
+        .mapping = setting("FAKE_CUDA_MAPPING", 1),
+        .mode = setting("FAKE_CUDA_MODE", 0),
+        .arch = setting("FAKE_CUDA_ARCH", 90),
         .stride = setting("FAKE_CUDA_STRIDE", 1),
         .only = getenv("FAKE_CUDA_ONLY"),
     };
@@ -94,23 +99,31 @@ static bool needs_context(const char *name)
 
 mr_cuda_result fake_begin(const char *name)
 {
+    pthread_mutex_lock(&serving);
     const fake_settings *s = fake_cuda_settings();
-    const uint64_t of_name = count_by_name(name);
-    books.calls++;
+    const bool here = s->on >= FAKE_CUDA_DEVICES || fake_device() == (int)s->on;
+    const uint64_t of_name = here ? count_by_name(name) : 0;
+    books.calls += here;
     if (!books.started && strcmp(name, "cuInit") != 0)
         return fake_wrong("%s before cuInit", name);
     if (needs_context(name) && fake_device() < 0)
         return fake_wrong("%s without a context that is current in this thread", name);
-    const bool counted = !s->only || strcmp(s->only, name) == 0;
+    const bool counted = here && (!s->only || strcmp(s->only, name) == 0);
     if (s->fail && counted && (s->only ? of_name : books.calls) == s->fail)
         return (mr_cuda_result)s->error;
     return 0;
 }
 
+void fake_end(const mr_cuda_result *failed)
+{
+    (void)failed;
+    pthread_mutex_unlock(&serving);
+}
+
+/* One that has ended is no longer there, although nobody has left it. */
 int fake_device(void)
 {
-    if (!books.current || !pthread_equal(books.thread, pthread_self())) return -1;
-    return books.current - 1;
+    return current && books.contexts[current - 1].retained ? current - 1 : -1;
 }
 
 mr_cuda_result fake_wrong(const char *format, ...)
@@ -166,7 +179,7 @@ void fake_cuda_reset(void)
     memset(books.by_name, 0, sizeof books.by_name);
     memset(books.contexts, 0, sizeof books.contexts);
     books.calls = 0;
-    books.held = books.current = 0;
+    books.held = current = 0;
     books.started = false;
     *books.violation = '\0';
 }
@@ -181,7 +194,7 @@ bool fake_is_device(int device)
 mr_cuda_result cuInit(unsigned flags);
 mr_cuda_result cuInit(unsigned flags)
 {
-    const mr_cuda_result failed = fake_begin("cuInit");
+    FAKE_CALL failed = fake_begin("cuInit");
     if (failed) return failed;
     if (flags) return fake_wrong("cuInit with flags %u", flags);
     books.started = !fake_cuda_settings()->start;
@@ -192,8 +205,9 @@ mr_cuda_result cuInit(unsigned flags)
 mr_cuda_result cuDriverGetVersion(int *version);
 mr_cuda_result cuDriverGetVersion(int *version)
 {
+    FAKE_CALL failed = fake_begin(__func__);
     *version = (int)fake_cuda_settings()->version;
-    return fake_begin(__func__);
+    return failed;
 }
 
 mr_cuda_result cuGetErrorString(mr_cuda_result result, const char **text);
@@ -211,14 +225,15 @@ mr_cuda_result cuGetErrorString(mr_cuda_result result, const char **text)
 mr_cuda_result cuDeviceGetCount(int *n);
 mr_cuda_result cuDeviceGetCount(int *n)
 {
+    FAKE_CALL failed = fake_begin(__func__);
     *n = (int)fake_cuda_settings()->devices;
-    return fake_begin(__func__);
+    return failed;
 }
 
 mr_cuda_result cuDeviceGet(int *device, int ordinal);
 mr_cuda_result cuDeviceGet(int *device, int ordinal)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!fake_is_device(ordinal)) return 101;
     *device = ordinal;
@@ -228,14 +243,15 @@ mr_cuda_result cuDeviceGet(int *device, int ordinal)
 mr_cuda_result cuDeviceGetName(char *name, int n, int device);
 mr_cuda_result cuDeviceGetName(char *name, int n, int device)
 {
+    FAKE_CALL failed = fake_begin(__func__);
     snprintf(name, (size_t)n, "fake device %d", device);
-    return fake_begin(__func__);
+    return failed;
 }
 
 mr_cuda_result cuDeviceGetPCIBusId(char *bus, int n, int device);
 mr_cuda_result cuDeviceGetPCIBusId(char *bus, int n, int device)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     snprintf(bus, (size_t)n, "0000:%02x:00.0", device + 1);
     return failed;
 }
@@ -246,10 +262,10 @@ mr_cuda_result cuDeviceGetAttribute(int *value, int attribute, int device)
     const struct {
         int attribute, value;
     } known[] = {{MR_CUDA_PROCESSORS, 4},
-                 {MR_CUDA_MODE, 0},
-                 {MR_CUDA_HAS_MAPPING, 1},
+                 {MR_CUDA_MODE, (int)fake_cuda_settings()->mode},
+                 {MR_CUDA_HAS_MAPPING, fake_cuda_settings()->mapping != 0},
                  {MR_CUDA_HAS_POOLS, fake_cuda_settings()->pools != 0}};
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!fake_is_device(device)) return fake_wrong("an attribute of device %d", device);
     for (size_t i = 0; i < MR_COUNT(known); i++) {
@@ -265,7 +281,7 @@ mr_cuda_result cuDeviceGetAttribute(int *value, int attribute, int device)
 mr_cuda_result cuDevicePrimaryCtxRetain(mr_cuda_context **context, int device);
 mr_cuda_result cuDevicePrimaryCtxRetain(mr_cuda_context **context, int device)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!fake_is_device(device)) return fake_wrong("a context of device %d", device);
     struct mr_cuda_context *own = &books.contexts[device];
@@ -280,34 +296,33 @@ mr_cuda_result cuDevicePrimaryCtxRetain(mr_cuda_context **context, int device)
 mr_cuda_result cuDevicePrimaryCtxRelease_v2(int device);
 mr_cuda_result cuDevicePrimaryCtxRelease_v2(int device)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (!fake_is_device(device) || !books.contexts[device].retained)
         return fake_wrong("a context was let go that nobody had");
     fake_hold(-1);
     if (--books.contexts[device].retained) return failed;
     fake_discharge(device, fake_cuda_settings()->context);
-    if (books.current == device + 1) books.current = 0;
+    fake_heal(device);
     return failed;
 }
 
 mr_cuda_result cuCtxSetCurrent(mr_cuda_context *context);
 mr_cuda_result cuCtxSetCurrent(mr_cuda_context *context)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     int device = 0;
     while (device < FAKE_CUDA_DEVICES && context != &books.contexts[device]) device++;
     if (context && (device == FAKE_CUDA_DEVICES || !context->retained))
         return fake_wrong("a context was made current that nobody has");
-    books.current = context ? device + 1 : 0;
-    books.thread = pthread_self();
+    current = context ? device + 1 : 0;
     return 0;
 }
 
 mr_cuda_result cuMemGetInfo_v2(size_t *free, size_t *total);
 mr_cuda_result cuMemGetInfo_v2(size_t *free, size_t *total)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     *total = fake_cuda_settings()->memory;
     *free = *total - fake_used(fake_device());

@@ -17,7 +17,7 @@ static pinned *host;
 mr_cuda_result cuMemHostAlloc(void **at, size_t bytes, unsigned flags);
 mr_cuda_result cuMemHostAlloc(void **at, size_t bytes, unsigned flags)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!bytes || flags) return fake_wrong("cuMemHostAlloc of %zu bytes", bytes);
     pinned *own = malloc(sizeof *own);
@@ -39,7 +39,7 @@ bool fake_is_pinned(const void *at, uint64_t bytes)
 mr_cuda_result cuMemFreeHost(void *at);
 mr_cuda_result cuMemFreeHost(void *at)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     fake_finish_all();
     for (pinned **p = &host; *p; p = &(*p)->next) {
         if ((*p)->at != at) continue;
@@ -68,7 +68,7 @@ void fake_host_forget(void)
 mr_cuda_result cuMemsetD8_v2(mr_cuda_pointer at, unsigned char byte, size_t n);
 mr_cuda_result cuMemsetD8_v2(mr_cuda_pointer at, unsigned char byte, size_t n)
 {
-    const mr_cuda_result failed = fake_begin("cuMemsetD8");
+    FAKE_CALL failed = fake_begin("cuMemsetD8");
     if (failed) return failed;
     if (!fake_may_touch(fake_device(), at, n))
         return fake_wrong("cuMemsetD8 outside of memory");
@@ -80,7 +80,7 @@ mr_cuda_result cuMemsetD8_v2(mr_cuda_pointer at, unsigned char byte, size_t n)
 mr_cuda_result cuMemcpyDtoH_v2(void *to, mr_cuda_pointer from, size_t bytes);
 mr_cuda_result cuMemcpyDtoH_v2(void *to, mr_cuda_pointer from, size_t bytes)
 {
-    const mr_cuda_result failed = fake_begin("cuMemcpyDtoH");
+    FAKE_CALL failed = fake_begin("cuMemcpyDtoH");
     if (failed) return failed;
     if (!fake_may_touch(fake_device(), from, bytes))
         return fake_wrong("cuMemcpyDtoH outside of memory");
@@ -93,7 +93,7 @@ mr_cuda_result cuMemcpyDtoHAsync_v2(void *to, mr_cuda_pointer from, size_t bytes
 mr_cuda_result cuMemcpyDtoHAsync_v2(void *to, mr_cuda_pointer from, size_t bytes,
                                     mr_cuda_stream *stream)
 {
-    const mr_cuda_result failed = fake_begin("cuMemcpyDtoHAsync");
+    FAKE_CALL failed = fake_begin("cuMemcpyDtoHAsync");
     if (failed) return failed;
     return fake_copy(stream, to, (const void *)from, bytes, true);
 }
@@ -103,7 +103,7 @@ mr_cuda_result cuMemcpyHtoDAsync_v2(mr_cuda_pointer to, const void *from, size_t
 mr_cuda_result cuMemcpyHtoDAsync_v2(mr_cuda_pointer to, const void *from, size_t bytes,
                                     mr_cuda_stream *stream)
 {
-    const mr_cuda_result failed = fake_begin("cuMemcpyHtoDAsync");
+    FAKE_CALL failed = fake_begin("cuMemcpyHtoDAsync");
     if (failed) return failed;
     return fake_copy(stream, (void *)to, from, bytes, false);
 }

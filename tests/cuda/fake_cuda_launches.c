@@ -25,9 +25,11 @@ static struct mr_cuda_module *modules;
 mr_cuda_result cuModuleLoadData(mr_cuda_module **module, const void *image);
 mr_cuda_result cuModuleLoadData(mr_cuda_module **module, const void *image)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!image) return fake_wrong("cuModuleLoadData of nothing");
+    const mr_cuda_result unread = fake_reads(image);
+    if (unread) return unread;
     *module = calloc(1, sizeof **module);
     (*module)->device = fake_device();
     (*module)->next = modules;
@@ -39,7 +41,7 @@ mr_cuda_result cuModuleLoadData(mr_cuda_module **module, const void *image)
 mr_cuda_result cuModuleUnload(mr_cuda_module *module);
 mr_cuda_result cuModuleUnload(mr_cuda_module *module)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     for (struct mr_cuda_module **m = &modules; *m; m = &(*m)->next) {
         if (*m != module) continue;
         *m = module->next;
@@ -56,7 +58,7 @@ mr_cuda_result cuModuleGetFunction(mr_cuda_function **function, mr_cuda_module *
 mr_cuda_result cuModuleGetFunction(mr_cuda_function **function, mr_cuda_module *module,
                                    const char *name)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     const fake_kernel_entry *found = fake_kernel_find(name);
     if (!found || module->n == FUNCTIONS) return FAKE_CUDA_NOT_FOUND;
@@ -74,7 +76,7 @@ mr_cuda_result cuLaunchKernel(mr_cuda_function *function, unsigned x, unsigned y
                               unsigned shared, mr_cuda_stream *stream, void **arguments,
                               void **extra)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     const unsigned threads = threads_x * threads_y * threads_z;
     if (!x || !y || y > 65535 || !z || !threads || threads > 1024 || shared || extra)

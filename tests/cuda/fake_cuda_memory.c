@@ -34,14 +34,14 @@ typedef struct range {
     uint64_t at, bytes;
 } range;
 
-enum { MOST = 1 << 16, MOST_HANDLES = 1 << 20 };
+enum { MOST = 1 << 20 };
 
 static struct {
     uint64_t used[FAKE_CUDA_DEVICES], end; /* of the file */
     int file;                              /* descriptor and one */
     uint32_t pieces, handles, ranges;
     piece piece[MOST]; /* in the order of addresses */
-    physical physical[MOST_HANDLES];
+    physical physical[MOST];
     range range[MOST];
 } memory;
 
@@ -126,7 +126,7 @@ bool fake_may_touch(int device, mr_cuda_pointer at, uint64_t bytes)
 mr_cuda_result cuMemAlloc_v2(mr_cuda_pointer *at, size_t bytes);
 mr_cuda_result cuMemAlloc_v2(mr_cuda_pointer *at, size_t bytes)
 {
-    const mr_cuda_result failed = fake_begin("cuMemAlloc");
+    FAKE_CALL failed = fake_begin("cuMemAlloc");
     if (failed) return failed;
     const int device = fake_device();
     if (!bytes) return fake_wrong("cuMemAlloc of nothing");
@@ -144,7 +144,7 @@ mr_cuda_result cuMemAlloc_v2(mr_cuda_pointer *at, size_t bytes)
 mr_cuda_result cuMemFree_v2(mr_cuda_pointer at);
 mr_cuda_result cuMemFree_v2(mr_cuda_pointer at)
 {
-    const mr_cuda_result failed = fake_begin("cuMemFree");
+    FAKE_CALL failed = fake_begin("cuMemFree");
     if (!at) return failed;
     fake_finish_all();
     const uint32_t i = below(at);
@@ -190,7 +190,7 @@ mr_cuda_result cuMemGetAllocationGranularity(size_t *bytes, const mr_cuda_proper
 mr_cuda_result cuMemGetAllocationGranularity(size_t *bytes, const mr_cuda_property *property,
                                              int recommended)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!is_device_memory(property) || recommended < 0 || recommended > 1)
         return fake_wrong("a granularity of something else than memory of a device");
@@ -204,7 +204,7 @@ mr_cuda_result cuMemAddressReserve(mr_cuda_pointer *at, size_t bytes, size_t ali
                                    mr_cuda_pointer near, unsigned long long flags)
 {
     (void)near;
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!bytes || bytes % PAGE || flags || align % PAGE)
         return fake_wrong("%zu bytes of addresses are not whole pages", bytes);
@@ -232,7 +232,7 @@ static uint32_t range_around(uint64_t at, uint64_t bytes)
 mr_cuda_result cuMemAddressFree(mr_cuda_pointer at, size_t bytes);
 mr_cuda_result cuMemAddressFree(mr_cuda_pointer at, size_t bytes)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     const uint32_t i = range_around(at, bytes);
     if (i == MR_NONE || memory.range[i].at != at || memory.range[i].bytes != bytes)
         return fake_wrong("addresses given back that were not reserved so");
@@ -250,13 +250,13 @@ mr_cuda_result cuMemCreate(mr_cuda_handle *handle, size_t bytes,
 mr_cuda_result cuMemCreate(mr_cuda_handle *handle, size_t bytes,
                            const mr_cuda_property *property, unsigned long long flags)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!bytes || bytes % PAGE || flags || !is_device_memory(property))
         return fake_wrong("cuMemCreate of %zu bytes, not whole pages of a device", bytes);
     if (!memory.file) memory.file = memfd_create("device", 0) + 1;
     const int device = property->location.id;
-    if (memory.handles == MOST_HANDLES || !fake_charge(device, bytes)) return MR_CUDA_NO_MEMORY;
+    if (memory.handles == MOST || !fake_charge(device, bytes)) return MR_CUDA_NO_MEMORY;
     if (ftruncate(memory.file - 1, (off_t)(memory.end + bytes)) != 0)
         return fake_wrong("the host has no room for the fake");
     memory.physical[memory.handles] = (physical){bytes, memory.end, 0, true, device};
@@ -283,7 +283,7 @@ static void reap(physical *p)
 mr_cuda_result cuMemRelease(mr_cuda_handle handle);
 mr_cuda_result cuMemRelease(mr_cuda_handle handle)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     physical *p = find(handle);
     if (!p || !p->held) return fake_wrong("a handle was released that nobody has");
     p->held = false;
@@ -303,7 +303,7 @@ mr_cuda_result cuMemMap(mr_cuda_pointer at, size_t bytes, size_t offset, mr_cuda
 mr_cuda_result cuMemMap(mr_cuda_pointer at, size_t bytes, size_t offset, mr_cuda_handle handle,
                         unsigned long long flags)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     physical *p = find(handle);
     if (!p || !p->held) return fake_wrong("cuMemMap of a handle that nobody has");
@@ -323,7 +323,7 @@ mr_cuda_result cuMemSetAccess(mr_cuda_pointer at, size_t bytes, const mr_cuda_ac
 mr_cuda_result cuMemSetAccess(mr_cuda_pointer at, size_t bytes, const mr_cuda_access *access,
                               size_t n)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (n != 1 || access->flags != MR_CUDA_READ_WRITE
         || access->location.type != MR_CUDA_ON_DEVICE || !bytes)
@@ -349,7 +349,7 @@ mr_cuda_result cuMemSetAccess(mr_cuda_pointer at, size_t bytes, const mr_cuda_ac
 mr_cuda_result cuMemUnmap(mr_cuda_pointer at, size_t bytes);
 mr_cuda_result cuMemUnmap(mr_cuda_pointer at, size_t bytes)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     for (const uint64_t end = at + bytes; at < end;) {
         const uint32_t i = below(at);
         if (!i || memory.piece[i - 1].at != at || !memory.piece[i - 1].handle

@@ -155,7 +155,7 @@ static bool is_pool_of_device(const mr_cuda_pool_property *p)
 mr_cuda_result cuMemPoolCreate(mr_cuda_pool **pool, const mr_cuda_pool_property *property);
 mr_cuda_result cuMemPoolCreate(mr_cuda_pool **pool, const mr_cuda_pool_property *property)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!is_pool_of_device(property))
         return fake_wrong("a pool of something else than a device");
@@ -182,7 +182,7 @@ static void give_back(struct mr_cuda_pool *pool, piece *whole)
 mr_cuda_result cuMemPoolDestroy(mr_cuda_pool *pool);
 mr_cuda_result cuMemPoolDestroy(mr_cuda_pool *pool)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (!known(pool)) return MR_CUDA_INVALID;
     fake_finish_all();
     for (const piece *p = pool->pieces; p; p = p->next)
@@ -217,7 +217,7 @@ void fake_pools_forget(void)
 mr_cuda_result cuMemPoolSetAttribute(mr_cuda_pool *pool, int attribute, void *value);
 mr_cuda_result cuMemPoolSetAttribute(mr_cuda_pool *pool, int attribute, void *value)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!known(pool)) return MR_CUDA_INVALID;
     if (attribute == MR_CUDA_POOL_WAITS) memcpy(&pool->waits, value, sizeof pool->waits);
@@ -229,7 +229,7 @@ mr_cuda_result cuMemPoolSetAttribute(mr_cuda_pool *pool, int attribute, void *va
 mr_cuda_result cuMemPoolGetAttribute(mr_cuda_pool *pool, int attribute, void *value);
 mr_cuda_result cuMemPoolGetAttribute(mr_cuda_pool *pool, int attribute, void *value)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!known(pool)) return MR_CUDA_INVALID;
     if (attribute != MR_CUDA_POOL_PEAK)
@@ -255,7 +255,7 @@ static void trim(struct mr_cuda_pool *pool, uint64_t keep)
 mr_cuda_result cuMemPoolTrimTo(mr_cuda_pool *pool, size_t keep);
 mr_cuda_result cuMemPoolTrimTo(mr_cuda_pool *pool, size_t keep)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!known(pool)) return MR_CUDA_INVALID;
     fake_finish_all();
@@ -301,7 +301,7 @@ mr_cuda_result cuMemAllocFromPoolAsync(mr_cuda_pointer *at, size_t bytes, mr_cud
 mr_cuda_result cuMemAllocFromPoolAsync(mr_cuda_pointer *at, size_t bytes, mr_cuda_pool *pool,
                                        mr_cuda_stream *stream)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!bytes) return fake_wrong("nothing is asked of a pool");
     if (!known(pool)) return MR_CUDA_INVALID;
@@ -331,7 +331,7 @@ static piece *in_use(uint64_t at, struct mr_cuda_pool **of)
 mr_cuda_result cuMemFreeAsync(mr_cuda_pointer at, mr_cuda_stream *stream);
 mr_cuda_result cuMemFreeAsync(mr_cuda_pointer at, mr_cuda_stream *stream)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     struct mr_cuda_pool *pool;
     piece *p = in_use(at, &pool);
     if (!p)

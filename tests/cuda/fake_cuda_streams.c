@@ -48,7 +48,7 @@ static struct {
     struct mr_cuda_event *events;
     uint32_t made; /* streams */
     uint64_t launches;
-    mr_cuda_result sticky; /* what went wrong on the device stays */
+    mr_cuda_result sticky[FAKE_CUDA_DEVICES]; /* what went wrong there stays */
 } lines;
 
 /* ---- running ----------------------------------------------------------------------------- */
@@ -60,10 +60,10 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static void illegal(void)
+static void illegal(int device)
 {
     fake_wrong("work on memory that may not be touched");
-    lines.sticky = FAKE_CUDA_ILLEGAL;
+    lines.sticky[device] = FAKE_CUDA_ILLEGAL;
 }
 
 static void run_until(struct mr_cuda_stream *stream, uint64_t until);
@@ -83,17 +83,17 @@ static void run(int device, task *t)
 {
     switch (t->kind) {
     case WORK:
-        if (!lines.sticky && !t->work(device, t->arguments)) illegal();
+        if (!lines.sticky[device] && !t->work(device, t->arguments)) illegal(device);
         break;
     case LAUNCH:
-        if (!lines.sticky && !t->work(device, t->arguments)) illegal();
+        if (!lines.sticky[device] && !t->work(device, t->arguments)) illegal(device);
         if (++lines.launches == fake_cuda_settings()->corrupt) fake_corrupt(0);
         break;
     case COPY:
-        if (lines.sticky) break;
+        if (lines.sticky[device]) break;
         if (!fake_may_touch(device, t->on_device, t->bytes)
             || !fake_is_pinned(t->host, t->bytes))
-            illegal();
+            illegal(device);
         else if (!fake_cuda_settings()->idle) copy(t->to, t->from, t->bytes);
         break;
     case RECORD:
@@ -162,7 +162,7 @@ static mr_cuda_result issue(struct mr_cuda_stream *stream, task t)
     *stream->last = own;
     stream->last = &own->next;
     stream->issued++;
-    return lines.sticky;
+    return lines.sticky[stream->device];
 }
 
 mr_cuda_result fake_launch(mr_cuda_stream *stream, fake_kernel *kernel, void *arguments)
@@ -184,7 +184,12 @@ mr_cuda_result fake_copy(mr_cuda_stream *stream, void *to, const void *from, uin
 
 mr_cuda_result fake_sticky(void)
 {
-    return lines.sticky;
+    return fake_device() < 0 ? 0 : lines.sticky[fake_device()];
+}
+
+void fake_heal(int device)
+{
+    lines.sticky[device] = 0;
 }
 
 mr_cuda_result fake_issue(mr_cuda_stream *stream, fake_kernel *work, const void *arguments,
@@ -229,7 +234,7 @@ void fake_streams_forget(void)
         free(s);
     }
     lines.launches = lines.made = 0;
-    lines.sticky = 0;
+    memset(lines.sticky, 0, sizeof lines.sticky);
 }
 
 /* ---- streams and events ------------------------------------------------------------------ */
@@ -237,15 +242,15 @@ void fake_streams_forget(void)
 mr_cuda_result cuCtxSynchronize(void);
 mr_cuda_result cuCtxSynchronize(void)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     fake_finish_all();
-    return failed ? failed : lines.sticky;
+    return failed ? failed : fake_sticky();
 }
 
 mr_cuda_result cuStreamCreate(mr_cuda_stream **stream, unsigned flags);
 mr_cuda_result cuStreamCreate(mr_cuda_stream **stream, unsigned flags)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (flags != MR_CUDA_OF_ITS_OWN)
         return fake_wrong("a stream that waits for the default one");
@@ -261,7 +266,7 @@ mr_cuda_result cuStreamCreate(mr_cuda_stream **stream, unsigned flags)
 mr_cuda_result cuStreamDestroy_v2(mr_cuda_stream *stream);
 mr_cuda_result cuStreamDestroy_v2(mr_cuda_stream *stream)
 {
-    const mr_cuda_result failed = fake_begin("cuStreamDestroy");
+    FAKE_CALL failed = fake_begin("cuStreamDestroy");
     if (!known(stream)) return MR_CUDA_INVALID;
     fake_finish_all(); /* others may wait for it */
     for (struct mr_cuda_stream **s = &lines.streams; *s; s = &(*s)->next) {
@@ -277,7 +282,7 @@ mr_cuda_result cuStreamDestroy_v2(mr_cuda_stream *stream)
 mr_cuda_result cuEventCreate(mr_cuda_event **event, unsigned flags);
 mr_cuda_result cuEventCreate(mr_cuda_event **event, unsigned flags)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     *event = calloc(1, sizeof **event);
     if (flags & ~(unsigned)MR_CUDA_UNTIMED) return fake_wrong("an event with flags %u", flags);
@@ -292,7 +297,7 @@ mr_cuda_result cuEventCreate(mr_cuda_event **event, unsigned flags)
 mr_cuda_result cuEventDestroy_v2(mr_cuda_event *event);
 mr_cuda_result cuEventDestroy_v2(mr_cuda_event *event)
 {
-    const mr_cuda_result failed = fake_begin("cuEventDestroy");
+    FAKE_CALL failed = fake_begin("cuEventDestroy");
     if (!known_event(event)) return MR_CUDA_INVALID;
     fake_finish_all(); /* tasks may point to it */
     for (struct mr_cuda_event **e = &lines.events; *e; e = &(*e)->next) {
@@ -308,7 +313,7 @@ mr_cuda_result cuEventDestroy_v2(mr_cuda_event *event)
 mr_cuda_result cuEventRecord(mr_cuda_event *event, mr_cuda_stream *stream);
 mr_cuda_result cuEventRecord(mr_cuda_event *event, mr_cuda_stream *stream)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!known(stream) || !known_event(event)) return MR_CUDA_INVALID;
     if (event->device != stream->device)
@@ -323,7 +328,7 @@ mr_cuda_result cuEventRecord(mr_cuda_event *event, mr_cuda_stream *stream)
 mr_cuda_result cuStreamWaitEvent(mr_cuda_stream *stream, mr_cuda_event *event, unsigned flags);
 mr_cuda_result cuStreamWaitEvent(mr_cuda_stream *stream, mr_cuda_event *event, unsigned flags)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!known_event(event)) return MR_CUDA_INVALID;
     if (flags || !event->recorded)
@@ -336,7 +341,7 @@ mr_cuda_result cuStreamWaitEvent(mr_cuda_stream *stream, mr_cuda_event *event, u
 mr_cuda_result cuEventElapsedTime(float *ms, mr_cuda_event *from, mr_cuda_event *to);
 mr_cuda_result cuEventElapsedTime(float *ms, mr_cuda_event *from, mr_cuda_event *to)
 {
-    const mr_cuda_result failed = fake_begin(__func__);
+    FAKE_CALL failed = fake_begin(__func__);
     if (failed) return failed;
     if (!known_event(from) || !known_event(to)) return MR_CUDA_INVALID;
     if (from->untimed || to->untimed || !from->recorded || !to->recorded)

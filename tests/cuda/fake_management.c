@@ -48,7 +48,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *n, process *at)
     return 0;
 }
 
-int nvmlDeviceGetCurrentClocksThrottleReasons(void *gpu, unsigned long long *bits)
+int nvmlDeviceGetCurrentClocksEventReasons(void *gpu, unsigned long long *bits)
 {
     (void)gpu;
     *bits = setting("FAKE_NVML_SLOWED") | 1; /* idle is no reason to complain */

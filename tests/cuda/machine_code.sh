@@ -1,11 +1,11 @@
 #!/bin/sh
-# Kernels move 16 bytes at a time and use no local memory: machine_code.sh KERNELS FATBIN NVCC
+# Kernels move 16 bytes at a time and use no local memory: machine_code.sh KERNELS FATBIN OLDER NVCC
 # OPTION...  The compiler is asked what it made for every target, and its PTX how memory is accessed;
 # where there is a cuobjdump, the machine code itself is looked at as well.  Skipped (77) without
 # an nvcc.
-kernels=$1 fatbin=$2 nvcc=$3
+kernels=$1 fatbin=$2 older=$3 nvcc=$4
 [ -x "$nvcc" ] || { echo "skipped: there is no nvcc"; exit 77; }
-shift 3
+shift 4
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 failures=0
@@ -29,6 +29,10 @@ awk '/\.entry/ { name = $3 }
          print moves " kernels move 16 bytes at a time"
          exit wrong || moves != 2
      }' "$work/ptx" || complain "not 16 bytes at a time"
+
+# The text for drivers older than this compiler has nothing that they do not know.
+grep -q '^.version 6.3' "$older" && "$nvcc" -cubin -arch=sm_75 -o "$work/older" "$older" \
+    || complain "the text for older drivers is not what its version says"
 
 if [ -s "$fatbin" ] && command -v cuobjdump >/dev/null; then
     cuobjdump -sass "$fatbin" | awk '

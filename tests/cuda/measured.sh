@@ -56,6 +56,20 @@ says() # EXPECTED ARGUMENT...: exit code 1, one line that has the text
 FAKE_CUDA_DEVICES=0 says "finds no device"
 FAKE_CUDA_VERSION=9000 says "too old"
 FAKE_CUDA_START=803 says "different versions"
+FAKE_CUDA_START=804 says "(cuda-compat)"
+FAKE_CUDA_START=999 says "lacks /dev/nvidia-uvm"
+FAKE_CUDA_START=802 says "fabric manager has not started"
+FAKE_CUDA_START=34 says "is the stub of a CUDA Toolkit"
+FAKE_CUDA_MODE=2 says "takes no compute work (nvidia-smi -c DEFAULT"
+FAKE_CUDA_MAPPING=0 says "cannot map memory at chosen addresses"
+FAKE_CUDA_ONLY=cuDevicePrimaryCtxRetain FAKE_CUDA_FAIL=1 FAKE_CUDA_ERROR=46 \
+    says "is busy: another process has it for itself, or it is in exclusive mode"
+FAKE_CUDA_CONTEXT=99000000000 says "has not even memory for a context: others fill it"
+said=$("$memreuse" compare "$traces/mlp.csv" --on cuda --compute none native 2>&1 >/dev/null)
+case $said in # on this machine as it is
+"" | *"there is no CUDA driver on this machine: "*"(the model needs none)"* | *"no device"*) ;;
+*) complain "without the stand-in: $said" ;;
+esac
 says "no CUDA device 3" --gpu 3
 says "less than the limit" --limit 900GiB
 # A recording of two devices, each on a GPU of its own, or both on one.
@@ -82,6 +96,24 @@ esac
 said=$("$memreuse" compare "$traces/mlp.csv" --verify native 2>&1)
 [ $? -eq 2 ] || complain "expected exit code 2 for --verify without a device: $said"
 
+
+# Kernels are read by drivers older than their compiler, and not by devices older than Turing.
+if [ "$compute" = --verify ]; then
+    for version in 11040 12040 13000; do
+        FAKE_CUDA_VERSION=$version on_fake compare "$traces/mlp.csv" --on cuda --verify native \
+            >/dev/null 2>"$work/said.txt" || complain "driver $version: $(cat "$work/said.txt")"
+    done
+    compute_of() { on_fake compare "$traces/blocks.csv" --on cuda --compute full native 2>&1; }
+    case $(FAKE_CUDA_ARCH=70 compute_of) in *"or the device older than Turing"*) ;;
+    *) complain "Volta: $(FAKE_CUDA_ARCH=70 compute_of)" ;;
+    esac
+    # What cuBLAS does not multiply passes as time, and so does all where it is too new.
+    case $(compute_of) in *"matrix products by cuBLAS"*) ;; *) complain "$(compute_of)" ;; esac
+    refused=$(FAKE_CUBLAS_REFUSES=0 compute_of) || complain "refused: $refused"
+    too_new=$(FAKE_CUDA_ONLY=cublasCreate_v2 FAKE_CUDA_FAIL=1 FAKE_CUDA_ERROR=1 compute_of) \
+        || complain "too new: $too_new"
+    case $refused$too_new in *cuBLAS*) complain "refused: $refused; too new: $too_new" ;; esac
+fi
 
 # What may have spoilt a measurement is told, and nothing where nothing did.
 disturbed() { FAKE_NVML_OTHERS=$1 FAKE_NVML_SLOWED=$2 FAKE_NVML_MIG=$3 on_fake compare \

@@ -42,24 +42,34 @@ typedef struct prediction {
     mr_answer answer;
 } prediction;
 
-/* False when the recording lacks what the spec needs, or the spec a parameter. */
-static inline bool predict(prediction *p, const char *path, const char *spec,
-                           uint32_t iterations)
+/* On the recording's n-th device.  False when there is none, or the recording lacks what the
+ * spec needs, or the spec a parameter. */
+static inline bool predict_on(prediction *p, const char *path, uint32_t n, const char *spec,
+                              uint32_t iterations)
 {
     const mr_read_options options = {0};
+    uint32_t devices;
     memset(p, 0, sizeof *p);
     if (mr_recording_read(&p->ctx, path, &options, &p->trace)
         || mr_spec_parse(&p->ctx, mr_strategies, spec, &p->spec))
         return false;
+    const uint32_t *list = mr_trace_devices(&p->ctx, &p->trace, &devices);
+    if (n >= devices) return false;
     const mr_question question = {
         .trace = &p->trace,
         .spec = &p->spec,
         .device = &device,
         .backend = &mr_backend_model,
         .capacity = UINT64_MAX,
-        .cuda_device = *mr_trace_devices(&p->ctx, &p->trace, &(uint32_t){0}),
+        .cuda_device = list[n],
         .iterations = iterations};
     return mr_evaluate(&p->ctx, &question, &p->answer) == MR_OK;
+}
+
+static inline bool predict(prediction *p, const char *path, const char *spec,
+                           uint32_t iterations)
+{
+    return predict_on(p, path, 0, spec, iterations);
 }
 
 static inline outcome carried_out(const prediction *p, const mr_manner *manner)
@@ -102,11 +112,11 @@ static inline bool is_clean(const outcome *out, const char *path, const char *sp
 }
 
 /* The same peak as the model's, to the byte, and every byte where it belongs. */
-static inline bool agrees(const char *path, const char *spec, uint32_t iterations,
-                          const mr_manner *manner)
+static inline bool agrees_on(const char *path, uint32_t n, const char *spec,
+                             uint32_t iterations, const mr_manner *manner)
 {
     prediction p;
-    const bool asked = predict(&p, path, spec, iterations);
+    const bool asked = predict_on(&p, path, n, spec, iterations);
     if (asked) {
         fake_cuda_reset();
         const outcome out = carried_out(&p, manner);
@@ -119,6 +129,12 @@ static inline bool agrees(const char *path, const char *spec, uint32_t iteration
     }
     mr_ctx_clear(&p.ctx);
     return asked;
+}
+
+static inline bool agrees(const char *path, const char *spec, uint32_t iterations,
+                          const mr_manner *manner)
+{
+    return agrees_on(path, 0, spec, iterations, manner);
 }
 
 /* ---- steps written by hand --------------------------------------------------------------- */

@@ -158,7 +158,7 @@ static uint32_t last_of_two(bool waits)
     mr_cuda_event *event;
     mr_cuda_pointer at;
     uint64_t word;
-    CHECK(m.d.load(&module, "") == 0);
+    CHECK(m.d.load(&module, "of a test") == 0);
     CHECK(m.d.function(&kernel, module, "mr_kernel_job") == 0);
     CHECK(m.d.event(&event, MR_CUDA_UNTIMED) == 0);
     CHECK(m.d.stream(&streams[0], MR_CUDA_OF_ITS_OWN) == 0);
@@ -188,7 +188,7 @@ TEST(work_on_memory_that_is_gone_is_illegal_and_stays_so)
     mr_cuda_function *kernel;
     mr_cuda_stream *stream;
     mr_cuda_pointer at;
-    CHECK(m.d.load(&module, "") == 0);
+    CHECK(m.d.load(&module, "of a test") == 0);
     CHECK(m.d.function(&kernel, module, "mr_kernel_job") == 0);
     CHECK(m.d.stream(&stream, MR_CUDA_OF_ITS_OWN) == 0);
     CHECK(m.d.take(&at, PAGE) == 0);

@@ -30,7 +30,7 @@ static machine begin(int waits)
     CHECK(m.d.set_pool(m.pool, MR_CUDA_POOL_KEEPS, &all) == 0);
     CHECK(m.d.stream(&m.one, MR_CUDA_OF_ITS_OWN) == 0);
     CHECK(m.d.stream(&m.two, MR_CUDA_OF_ITS_OWN) == 0);
-    CHECK(m.d.load(&m.module, "") == 0);
+    CHECK(m.d.load(&m.module, "of a test") == 0);
     CHECK(m.d.function(&m.kernel, m.module, "mr_kernel_job") == 0);
     CHECK(m.d.take(&m.report, sizeof(mr_report)) == 0);
     return m;
