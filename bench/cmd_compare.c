@@ -1,4 +1,5 @@
 /* compare -- the table of peaks, costs and verdicts, one row per spec. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "compare.h"
@@ -64,7 +65,11 @@ static void report_failures(mr_ctx *ctx, const mr_comparison *c, int *answer)
         const mr_cell *cell = &c->cells[i];
         mr_failure failure = cell->failure.status ? cell->failure : cell->not_measured;
         if (failure.status == MR_OK) continue;
-        const char *text = mr_printf(ctx, "%s: %s", cell->spec->text, failure.text);
+        const char *where = c->scene->cuda_device_count == 1
+                                ? ""
+                                : mr_printf(ctx, " on device %" PRIu32, cell->cuda_device);
+        const char *text =
+            mr_printf(ctx, "%s%s: %s", cell->spec->text, where, failure.text);
         snprintf(failure.text, sizeof failure.text, "%s", text);
         fflush(stdout);
         mr_report_failure(stderr, &failure);

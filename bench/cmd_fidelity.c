@@ -29,7 +29,8 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void measure_cell(const fidelity *f, uint32_t i)
+/* What failed may have left the context useless. */
+static void measure_cell(const fidelity *f, mr_kept *kept, uint32_t i)
 {
     mr_ctx ctx = {.seed = f->suite->seed};
     outcome *o = &f->outcomes[i];
@@ -38,18 +39,24 @@ static void measure_cell(const fidelity *f, uint32_t i)
     if (mr_carry_out(&ctx, &question, &f->manner, &o->measured, &o->metrics))
         o->failure = ctx.failure;
     mr_ctx_clear(&ctx);
+    if (!o->failure.status) return;
+    mr_let_go(kept);
+    mr_keep(kept, question.device, f->manner.gpu);
 }
 
 /* Only what is predicted to pass; no cell is begun when the time is over. */
 static void measure(const fidelity *f, uint64_t limit)
 {
     const double begin = seconds();
+    mr_kept kept = {0};
     mr_signals_hold();
+    mr_keep(&kept, &f->suite->devices.at[0].device, f->manner.gpu);
     for (uint32_t i = 0; i < f->suite->cells.n && !mr_signal_waits(); i++) {
         const mr_suite_cell *cell = &f->suite->cells.at[i];
         if (limit && seconds() - begin > (double)limit) break;
-        if (!cell->failure.status && !cell->metrics.refusals) measure_cell(f, i);
+        if (!cell->failure.status && !cell->metrics.refusals) measure_cell(f, &kept, i);
     }
+    mr_let_go(&kept);
     mr_signals_let();
 }
 

@@ -138,7 +138,8 @@ typedef struct mr_option {
     MR_OPTION("limit", 0, MEMORY, limit, 1, UINT64_MAX, "SIZE",                                \
               "on a GPU: leave so much of its memory, as if it were a smaller one"),           \
     MR_OPTION("gpu", 0, TEXT, gpus, 0, 0, "N[,N...]",                                          \
-              "which GPU of this machine (default 0), or one for each device of the recording")
+              "which GPU of this machine (default 0), or one for each device of the recording, "  \
+              "all at once")
 
 #define MR_OPTION_JOBS                                                                         \
     MR_OPTION("jobs", 'j', NUMBER, jobs, 1, 1024, "N", "threads (default: one per processor)")

@@ -13,9 +13,32 @@ mr_status mr_gpus_of(mr_ctx *ctx, const mr_args *args, uint32_t devices, const u
 /* Is there a device that would do it?  Before anything is computed for it. */
 mr_status mr_probe(mr_ctx *ctx, const mr_device *device, const mr_manner *manner);
 
+/* A device that stays open from one replay to the next, for its context takes long to make. */
+typedef struct mr_kept {
+    mr_ctx ctx;
+    void *self; /* NULL: it would not open, which replays will tell */
+} mr_kept;
+
+void mr_keep(mr_kept *kept, const mr_device *device, uint32_t gpu);
+void mr_let_go(mr_kept *kept);
+
 /* Carries one prediction out.  `measured` is false for a bound, which nobody can carry out. */
 mr_status mr_carry_out(mr_ctx *ctx, const mr_question *question, const mr_manner *manner,
                        bool *measured, mr_metrics *out);
+
+/* One of several predictions that are carried out at the same time, each on a GPU of its own. */
+typedef struct mr_member {
+    mr_ctx ctx;
+    mr_question question;
+    mr_manner manner;
+    bool measured;
+    mr_metrics metrics;
+    mr_status status;           /* and the sentence in ctx */
+    struct mr_company *company; /* of whom all begin at once, and stop when one fails */
+    bool met, stopped;
+} mr_member;
+
+void mr_carry_out_together(mr_member *members, uint32_t n);
 
 /* ---- how it is shown --------------------------------------------------------------------- */
 

@@ -53,7 +53,9 @@ typedef struct mr_manner {
     uint64_t limit;  /* bytes that are left of the device, by a filler; 0: all */
     uint32_t gpu;    /* which device of the machine */
     const void *kernels; /* image of them; NULL: the one built in */
-    bool (*stop)(void);  /* asked between two commands; NULL: never */
+    void (*meet)(void *company); /* when the device is open, before the first command */
+    bool (*stop)(void *company); /* asked between two commands; either may be NULL */
+    void *company;               /* given to both */
     const mr_listener *listener; /* NULL: nobody wants to know */
 } mr_manner;
 

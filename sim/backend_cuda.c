@@ -105,9 +105,7 @@ static mr_status begin(mr_cuda *c, mr_ctx *ctx, const mr_placement *placement)
 /* Everything is tried, whatever fails before it. */
 static mr_status give_back(mr_cuda *c, mr_ctx *ctx)
 {
-    mr_status status = mr_cuda_check(ctx, &c->driver, c->driver.use(c->context),
-                                     "use its context"); /* another replay may have been here */
-    status = mr_cuda_first(ctx, status, c, c->driver.wait(), "finish its work");
+    mr_status status = mr_cuda_check(ctx, &c->driver, c->driver.wait(), "finish its work");
     const mr_status ended = mr_cuda_products_close(c, ctx);
     if (!status) status = ended;
     const mr_status given = mr_cuda_give_all(c, ctx);
@@ -164,6 +162,8 @@ static mr_status times(void *self, mr_ctx *ctx, mr_times *out)
 static mr_status close(void *self, mr_ctx *ctx, mr_status status)
 {
     mr_cuda *c = self;
+    const mr_cuda_result used = c->driver.use(c->context); /* others may have left it */
+    status = mr_cuda_first(ctx, status, c, used, "use its context");
     if (!status) status = mr_cuda_verify_all(c, ctx);
     const mr_failure first = ctx->failure;
     const mr_status given = leave(c, ctx);

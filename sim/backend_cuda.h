@@ -184,12 +184,17 @@ mr_span mr_cuda_span(mr_cuda *c, mr_ctx *ctx, uint32_t storage, uint32_t mode, u
 mr_status mr_cuda_look(mr_cuda *c, mr_ctx *ctx);       /* waits, then reads the report */
 mr_status mr_cuda_verify_all(mr_cuda *c, mr_ctx *ctx); /* what is there at the end */
 
-/* backend_cuda_ops.c */
+/* backend_cuda_kernels.c */
 mr_status mr_cuda_kernels_open(mr_cuda *c, mr_ctx *ctx);
-mr_status mr_cuda_exec(void *self, mr_ctx *ctx, uint32_t op);
 /* Puts a span on a job, which is launched when it is full; launches what is left. */
 mr_status mr_cuda_add(mr_cuda *c, mr_ctx *ctx, uint32_t lane, mr_job *job, const mr_span *span);
 mr_status mr_cuda_launch(mr_cuda *c, mr_ctx *ctx, uint32_t lane, mr_job *job);
+/* One thread. */
+mr_status mr_cuda_launch_one(mr_cuda *c, mr_ctx *ctx, mr_cuda_function *kernel, uint32_t lane,
+                             void **arguments);
+
+/* backend_cuda_ops.c */
+mr_status mr_cuda_exec(void *self, mr_ctx *ctx, uint32_t op);
 
 /* backend_cuda_products.c */
 mr_status mr_cuda_products_open(mr_cuda *c, mr_ctx *ctx);

@@ -37,7 +37,7 @@ static mr_status carry_out(mr_ctx *ctx, const replay *r, const mr_cmd *cmd)
 /* A device that did not do as told: which command it was. */
 static mr_status step(mr_ctx *ctx, const replay *r, uint32_t c)
 {
-    if (r->manner->stop && r->manner->stop())
+    if (r->manner->stop && r->manner->stop(r->manner->company))
         return mr_fail(ctx, MR_EDEVICE, "stopped at command %u of %u", c, r->placement->cmds.n);
     return carry_out(ctx, r, &r->placement->cmds.at[c]);
 }
@@ -194,5 +194,6 @@ mr_status mr_replay(mr_ctx *ctx, const mr_placement *placement, const mr_device 
     if (backend->real && placement->ideal)
         return mr_fail(ctx, MR_EUNSUPPORTED, "no device can carry out what is only a bound");
     MR_TRY(backend->open(ctx, &assignment, &r.self));
+    if (r.manner->meet) r.manner->meet(r.manner->company);
     return backend->close(r.self, ctx, loop(ctx, &r, out));
 }

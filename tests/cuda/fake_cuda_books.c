@@ -309,14 +309,13 @@ mr_cuda_result cuDevicePrimaryCtxRelease_v2(int device)
 mr_cuda_result cuCtxSetCurrent(mr_cuda_context *context);
 mr_cuda_result cuCtxSetCurrent(mr_cuda_context *context)
 {
-    FAKE_CALL failed = fake_begin(__func__);
-    if (failed) return failed;
+    FAKE_CALL failed = fake_begin(__func__); /* perhaps of what went wrong before */
     int device = 0;
     while (device < FAKE_CUDA_DEVICES && context != &books.contexts[device]) device++;
     if (context && (device == FAKE_CUDA_DEVICES || !context->retained))
         return fake_wrong("a context was made current that nobody has");
     current = context ? device + 1 : 0;
-    return 0;
+    return failed;
 }
 
 mr_cuda_result cuMemGetInfo_v2(size_t *free, size_t *total);

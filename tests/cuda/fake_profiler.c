@@ -6,7 +6,7 @@
 
 #include "profiler.h"
 
-static int depth;
+static _Thread_local int depth;
 
 static void write_down(int indent, const char *text)
 {

@@ -83,6 +83,23 @@ for gpus in "2 0,1" "2 1,0" "2 1" "1 0"; do
     esac
     [ "$(echo "$said" | grep -c '  +0.0%  ')" -ge 2 ] || complain "GPUs $gpus: peaks: $said"
 done
+# On GPUs of their own all are carried out at once; when one fails the others stop, all is given
+# back, and the next spec is tried as if nothing had been.
+case $(gpus 2 0,1) in *", while the others were; "*) ;; *) complain "not at once" ;; esac
+case $(gpus 1 0) in *", while the others were; "*) complain "at once on one GPU" ;; esac
+for call in "cuStreamCreate 3" "cuMemFree 2" "cuMemAlloc 2" "cuLaunchKernel 9"; do
+    [ "$compute" = --verify ] || [ "${call% *}" != cuLaunchKernel ] || continue
+    said=$(FAKE_CUDA_ON=1 FAKE_CUDA_ONLY=${call% *} FAKE_CUDA_FAIL=${call#* } gpus 2 0,1)
+    [ $? -eq 1 ] || complain "$call fails: $said"
+    case $said in
+    *"native on device 1: the CUDA driver would not "*" (CUDA error 2)"*) ;;
+    *) complain "$call fails: $said" ;;
+    esac
+done
+case $(FAKE_CUDA_ON=1 FAKE_CUDA_ONLY=cuStreamCreate FAKE_CUDA_FAIL=3 gpus 2 0,1) in
+*"native on device 0: stopped, for another device of the recording failed"*) ;;
+*) complain "the other device goes on" ;;
+esac
 case $(gpus 2 0,2) in *"there is no CUDA device 2, the driver sees 2"*) ;;
 *) complain "a GPU that is not there: $(gpus 2 0,2)" ;;
 esac
