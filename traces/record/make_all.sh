@@ -7,6 +7,8 @@
 # workspaces.csv instead: what ops of the plain recordings take inside, which these then have.
 # Twins have no workspaces: they are there to hold tensors against, and no rewrite knows what its
 # new ops take. Those without a technique are the plain recordings of others, and have them.
+#
+# With DEVICE, that folder (or "-"), it records what wants real tensors, device_twins.sh.
 set -eu
 export PYTHONDONTWRITEBYTECODE=1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -33,7 +35,9 @@ twin() {
     technique=$1 plain=$2
     shift 2
     [ -z "${LIBRARIES:-}" ] || [ -z "$technique" ] || return 0
-    if [ -n "$technique" ]; then
+    if [ -n "${DEVICE:-}" ]; then
+        record "$@" --one-batch --technique "$technique" --plain "$plain" | sed 's/ --truth [^ ]*//'
+    elif [ -n "$technique" ]; then
         record "$@" --one-batch --technique "$technique" --plain "$plain"
     else
         record "$@" --one-batch --workspaces workspaces.csv
@@ -49,14 +53,22 @@ all() {
 
 mkdir -p "$MODELS/twins"
 cd "$here"
+# Cached memory does not fail: a device that is large enough for all of them.
+export FAKECUDA_TOTAL_MEM=400G
+if [ -n "${DEVICE:-}" ]; then
+    folder=$MODELS/twins
+    run=$PYTHON
+    [ "$DEVICE" = - ] || run="../../tests/oracle/torch/run.sh $DEVICE $PYTHON"
+    # shellcheck disable=SC2086
+    . "$here/device_twins.sh" | xargs -P "$JOBS" -L 1 $run -W ignore on_device.py
+    exit
+fi
 if [ -z "${LIBRARIES:-}" ]; then
     all | xargs -P "$JOBS" -L 8 "$PYTHON" -W ignore record.py
     exit
 fi
 run=$PYTHON
 [ "$LIBRARIES" = - ] || run="../../tests/oracle/torch/run.sh $LIBRARIES $PYTHON"
-# Cached memory does not fail: a device that is large enough for all of them.
-export FAKECUDA_TOTAL_MEM=400G
 # shellcheck disable=SC2086
 all | xargs -P "$JOBS" -L 8 $run -W ignore workspaces.py workspaces.csv
 # shellcheck disable=SC2086

@@ -83,7 +83,8 @@ aten = torch.ops.aten
 #: What an op asks of a tensor and not of its memory.
 QUESTIONS = {"prim::device", "prim::layout", "aten::sym_size", "aten::sym_stride",
              "aten::sym_numel", "aten::sym_storage_offset", "aten::is_contiguous",
-             "aten::is_pinned", "aten::is_same_size", "aten::sym_is_contiguous"}
+             "aten::is_pinned", "aten::is_same_size", "aten::sym_is_contiguous",
+             "fsdp::record_grad_output_stream"}
 
 #: Ops that write their first argument without reading it.
 WRITE_ONLY = {"copy_", "fill_", "zero_", "uniform_", "normal_", "bernoulli_", "random_",
@@ -91,6 +92,14 @@ WRITE_ONLY = {"copy_", "fill_", "zero_", "uniform_", "normal_", "bernoulli_", "r
 
 #: Module and call of what runs outside of modules.
 OUTSIDE = "", -1
+
+#: What a collective is to the links between devices, by the name of its op.
+ENGINES = {"c10d::allreduce_": "all_reduce", "c10d::broadcast_": "broadcast",
+           "c10d::_allgather_base_": "all_gather", "c10d::allgather_": "all_gather",
+           "c10d::_reduce_scatter_base_": "reduce_scatter"}
+
+#: Ops that write what they read into a buffer and return a view of that.
+FILLING = {"fsdp::all_gather_copy_in"}
 
 #: Ops that only take memory.
 EMPTY = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
@@ -113,6 +122,7 @@ class Storage:
         self.tensors = {}       # by geometry
         self.per_sample = 0
         self.ref = None         # weak reference to what it stands for
+        self.emptied = False    # its memory was taken away while the program still had it
 
 
 class Tensor:
@@ -135,6 +145,7 @@ class Op:
         self.random, self.again, self.of, self.stream = False, None, None, 0
         self.ns = self.flops = self.flops_per_sample = self.read = self.written = 0
         self.workspace, self.arguments = 0, None
+        self.engine, self.ranks = "", 0
         self.ins, self.outs, self.mutates, self.saved = [], [], [], []
 
 
@@ -226,6 +237,11 @@ def unique(things):
 def is_plain(t):
     """Strided tensors have a storage of their own; others are not recorded."""
     return isinstance(t, torch.Tensor) and t.layout == torch.strided
+
+
+def local(t):
+    """Of a tensor that is divided among devices the part that is here."""
+    return getattr(t, "_local_tensor", t)
 
 
 def tensors_in(tree):
@@ -362,6 +378,7 @@ class Recorder(TorchDispatchMode):
         self._wrap_backward()
         self._wrap_checkpoint()
         self._wrap_autocast()
+        self._wrap_resize()
         self._watch_compiled()
         self.cleanup.enter_context(torch.autograd.set_multithreading_enabled(False))
         if self.saved_hooks:
@@ -431,6 +448,7 @@ class Recorder(TorchDispatchMode):
 
     def _adopt(self, t, role, name):
         """`t` was there before the step."""
+        t = local(t)
         if not self._is_ours(t):
             return None
         tensor = self._tensor(t, before=True)
@@ -459,18 +477,50 @@ class Recorder(TorchDispatchMode):
         st = t.untyped_storage()
         storage = self.storages.get(st._cdata)
         if storage is None:
-            storage = Storage(st.nbytes(), t.device.index or 0, self._moment())
-            storage.before, storage.birth = before, self.births
-            self.births += 1
-            storage.ref = weakref.ref(st, lambda _, key=st._cdata: self._released(key))
-            self.storages[st._cdata] = storage
-            if before:
-                self.first.append(storage)
-            else:
-                self.events.append(("alloc", storage))
+            storage = self._new_storage(st, t.device, before)
         elif storage.bytes != st.nbytes():
             self.resized += 1
         return storage
+
+    def _new_storage(self, st, device, before):
+        storage = Storage(st.nbytes(), device.index or 0, self._moment())
+        storage.before, storage.birth = before, self.births
+        self.births += 1
+        storage.ref = weakref.ref(st, lambda _, key=st._cdata: self._released(key))
+        self.storages[st._cdata] = storage
+        if before:
+            self.first.append(storage)
+        else:
+            self.events.append(("alloc", storage))
+        return storage
+
+    def _wrap_resize(self):
+        """fully_shard takes the memory of a gathered parameter away and gives it back later, while
+        the tensor stays: those are storages of their own."""
+        resize = torch.UntypedStorage.resize_
+
+        def wrapped(st, size):
+            before = st.nbytes()
+            out = resize(st, size)
+            if st.nbytes() != before and st.device.type == self.device:
+                self._emptied_or_filled(st)
+            return out
+
+        _replace(self.cleanup, torch.UntypedStorage, "resize_", wrapped)
+
+    def _emptied_or_filled(self, st):
+        old = self.storages.get(st._cdata)
+        if old:
+            old.emptied, old.ref = True, None
+            self._released(st._cdata)
+        if st.nbytes():
+            self._filled(self._new_storage(st, st.device, False))
+
+    def _filled(self, storage):
+        storage.role = "parameter"
+        op = Op("aten::resize_", self.phase)
+        op.outs = [Tensor(storage, "uint8", (storage.bytes,), 0, storage.bytes)]
+        self.events.append(("op", op))
 
     def _released(self, key):
         storage = self.storages.pop(key)
@@ -750,11 +800,13 @@ class Recorder(TorchDispatchMode):
         """The program holds them by their parameters."""
         for model in self.models:
             for p in model.parameters():
-                if p.grad is not None and self._is_ours(p.grad):
-                    self._watch(p.grad, self._tensor(p.grad))
+                grad = local(p.grad)
+                if grad is not None and self._is_ours(grad):
+                    self._watch(grad, self._tensor(grad))
 
     def _know_now(self, t, role, name):
         """`t` has turned out to be a gradient, or state of the optimizer."""
+        t = local(t)
         if self._is_ours(t) and not self._storage_unknown(t):
             tensor = self._tensor(t)
             tensor.storage.role = tensor.storage.role or role
@@ -764,6 +816,8 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if any(hasattr(t, "_local_tensor") for t in tensors_in((args, kwargs))):
+            return NotImplemented   # the op on the part that is here comes after it
         name = func._schema.name if hasattr(func, "_schema") else str(func)
         if self.quiet or name in QUESTIONS:
             return func(*args, **kwargs)
@@ -830,6 +884,9 @@ class Recorder(TorchDispatchMode):
     def _describe(self, op, func, args, kwargs, given, made, out):
         """Fills the row of the op."""
         written = self._written_arguments(func, args, kwargs)
+        if op.name in ENGINES:
+            op.engine, op.ranks = ENGINES[op.name], torch.distributed.get_world_size()
+            written = tensors_in(args[0])
         mutated = unique(self._tensor(t) for t in written if self._is_ours(t))
         ours = [t for t in given if self._is_ours(t)]
         short = op.name.split("::")[1]
@@ -844,6 +901,11 @@ class Recorder(TorchDispatchMode):
             sizes = {self._tensor(t): touched(t) for t in ours + made}
             op.read = sum(sizes[t] for t in op.ins)
             op.written = sum(sizes[t] for t in op.outs + op.mutates)
+        if op.engine:
+            op.written = sum(sizes[t] for t in mutated)
+            op.read = sum(touched(t) for t in tensors_in(args[1])) or op.written
+        elif op.name in FILLING:
+            op.read = op.written = sum(touched(t) for t in tensors_in(args[0]))
         op.random = torch.Tag.nondeterministic_seeded in func.tags
         formula = flop_registry.get(func._overloadpacket)
         if formula:
@@ -952,6 +1014,7 @@ class Recorder(TorchDispatchMode):
         for storage in self._all_storages():
             storage.role = storage.role or self._role(storage)
         self._give_ids()
+        self._forget_what_was_emptied()
         self._drop_what_the_graph_held()
         self._drop_what_the_engine_held()
         self._keep_last_drops()
@@ -974,6 +1037,13 @@ class Recorder(TorchDispatchMode):
         for i, op in enumerate(self.ops, 1):
             op.id = i
             op.saved = unique(op.saved)
+
+    def _forget_what_was_emptied(self):
+        """Who still had it had no memory by it."""
+        self.events = [event for event in self.events
+                       if event[0] not in ("drop", "let-go") or not event[1].storage.emptied]
+        for op in self.ops:
+            op.saved = [t for t in op.saved if not t.storage.emptied]
 
     def _drop_what_the_graph_held(self):
         """A node that has run lets go of what its op saved, and a file says that by `of`.  What is
@@ -1149,7 +1219,7 @@ class Writer:
 
     def op(self, op):
         columns = []
-        for name in ("module", "call", "stream"):
+        for name in ("module", "call", "stream", "engine", "ranks"):
             if getattr(op, name):
                 columns.append(f"{name}={getattr(op, name)}")
         columns += ["random"] * op.random

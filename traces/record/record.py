@@ -27,6 +27,7 @@ except ImportError as error:
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import memreuse_record as mr  # noqa: E402
+import parallel  # noqa: E402
 import techniques  # noqa: E402
 import truth  # noqa: E402
 from models import WORKLOADS, Options  # noqa: E402
@@ -115,6 +116,7 @@ def arguments(words=None):
                         "by op")
     p.add_argument("--untied", action="store_true", help="input and output embeddings of their own")
     p.add_argument("--save-on-cpu", action="store_true")
+    parallel.add_arguments(p)
     p.add_argument("--no-grad", action="store_true", help="inference")
     p.add_argument("--on-device", action="store_true", help="real tensors, on a CUDA device")
     p.add_argument("--workspaces", metavar="TABLE",
@@ -150,6 +152,7 @@ class Run:
         self.model = self.work.model
         if args.abn:
             techniques.join_norms(self.model)
+        self.called = parallel.wrapped(self.model, args)
         self.inference = args.no_grad or self.work.about.get("inference", False)
         if self.inference:
             self.model.eval()
@@ -162,7 +165,8 @@ class Run:
             self.optimizers = [self.in_backward(p, make([p])) for p in self.model.parameters()]
         else:
             self.optimizers = [make(self.model.parameters())] if not self.inference else []
-        self.called = self.compiled(self.model) if args.compile else self.model
+        if args.compile:
+            self.called = self.compiled(self.model)
         self.scaler = torch.amp.GradScaler() if args.precision == "amp-float16" else None
         self.batch = None
         self.before_forward = lambda: None
@@ -194,9 +198,11 @@ class Run:
             return
         for optimizer in [self.model] if self.masters else self.optimizers:
             optimizer.zero_grad(set_to_none=not self.args.keep_gradients)
+        last = self.args.accumulate - 1
         pieces = zip(*(t.chunk(self.args.accumulate) for t in self.batch))
-        for piece in pieces if self.args.accumulate > 1 else [self.batch]:
-            self.forward_backward(piece)
+        for i, piece in enumerate(pieces if last else [self.batch]):
+            with parallel.alone(self.called, self.args, i < last):
+                self.forward_backward(piece)
         if self.args.optimizer_in_backward:
             return
         if self.masters:
@@ -247,9 +253,11 @@ class Run:
             self.step()
 
     def settle(self):
-        """One step, so that the optimizer has its state; then nothing is left but what stays."""
-        self.prepare()
-        self.step()
+        """One step, so that the optimizer has its state; then nothing is left but what stays.  In
+        its second step DistributedDataParallel makes its buckets anew."""
+        for _ in range(2 if self.args.ranks else 1):
+            self.prepare()
+            self.step()
         self.rewind()
 
     def rewind(self):
@@ -290,7 +298,7 @@ def recorded_once(args, run, samples):
     run.samples = samples
     run.rewind()
     recorder = mr.Recorder(run.model, run.optimizers, about_of(args, run),
-                           workspaces=args.workspaces)
+                           times=False if args.ranks else None, workspaces=args.workspaces)
     with recorder:
         run.steps(recorder.step)
     note_cycles(recorder)

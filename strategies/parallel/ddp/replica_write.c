@@ -18,11 +18,18 @@ typedef struct writer {
     uint32_t *slot;   /* by gradient: tensor of its place in the bucket, or in the shard */
     uint32_t updates; /* event of the first op of the update, MR_NONE */
     uint32_t last;    /* event of the last one */
+    uint32_t ready;   /* op whose gradients are ready and not in their buckets yet; MR_NONE */
 } writer;
 
 static const mr_tensor *tensor_at(const writer *w, uint32_t t)
 {
     return &w->r.in->tensors.at[t];
+}
+
+/* Gradients are where they were, beside their buckets. */
+static bool keeps_gradients(const writer *w)
+{
+    return !w->choice->view && !w->choice->zero;
 }
 
 /* ---- new things
@@ -73,7 +80,7 @@ static void make_buckets(writer *w)
             const replica_gradient *one = &w->buckets.gradients.at[g];
             w->slot[g] =
                 tensor_on(w, one->tensor, home, one->offset, tensor_at(w, one->tensor)->bytes);
-            if (w->choice->view || w->choice->zero)
+            if (!keeps_gradients(w))
                 w->update.gradient[tensor_at(w, one->tensor)->storage] =
                     two ? w->shard[i] : w->slot[g];
         }
@@ -106,7 +113,7 @@ static void copy_in(writer *w, uint32_t storage, const mr_op *as)
     if (w->choice->zero == 2 && g == b->first) op.out = mr_ids_of(w->r.ctx, 1, &w->slot[g]);
     else op.mutates = mr_ids_of(w->r.ctx, 1, &w->slot[g]);
     mr_rewrite_new_op(&w->r, &op);
-    if (w->choice->view || w->choice->zero) w->r.out->storages.at[storage].after = false;
+    if (!keeps_gradients(w)) w->r.out->storages.at[storage].after = false;
 }
 
 static void reduce(writer *w, uint32_t bucket, const mr_op *as)
@@ -121,6 +128,27 @@ static void reduce(writer *w, uint32_t bucket, const mr_op *as)
     op.mutates = mr_ids_of(w->r.ctx, 1, two ? &w->shard[bucket] : &w->flat[bucket]);
     if (two) op.written = sharded_part(&w->update, op.read);
     mr_rewrite_new_op(&w->r, &op);
+}
+
+/* A gradient is accumulated when the node that made it has run, and let go of what it read; the
+ * engine adds up what that node gives to others before. */
+static void send_ready(writer *w)
+{
+    if (w->ready == MR_NONE) return;
+    const mr_op *op = &w->r.in->ops.at[w->ready];
+    for (uint32_t s = w->buckets.first[w->ready]; s != MR_NONE; s = w->buckets.next[s]) {
+        const uint32_t g = w->buckets.of[s], bucket = w->buckets.gradients.at[g].bucket;
+        const replica_bucket *b = &w->buckets.all.at[bucket];
+        copy_in(w, s, op);
+        if (g + 1 == b->first + b->n && w->choice->ranks > 1) reduce(w, bucket, op);
+    }
+    w->ready = MR_NONE;
+}
+
+static bool is_engine_sum(const writer *w, const mr_op *op)
+{
+    if (op->phase != MR_BACKWARD || op->of != MR_NONE || !op->mutates.n) return false;
+    return w->buckets.of[tensor_at(w, op->mutates.at[0])->storage] == MR_NONE;
 }
 
 /* Without views every gradient is written back from its bucket when all are summed. */
@@ -181,25 +209,20 @@ static void gather(writer *w)
 static bool is_old_gradient(const writer *w, uint32_t storage)
 {
     const mr_storage *home = &w->r.in->storages.at[storage];
-    return (w->choice->view || w->choice->zero) && home->before
-           && home->role == MR_ROLE_gradient;
+    return !keeps_gradients(w) && home->before && home->role == MR_ROLE_gradient;
 }
 
 static void run(writer *w, uint32_t o, uint32_t event)
 {
     const mr_op *op = &w->r.in->ops.at[o];
-    if (event == w->updates && !w->choice->view && !w->choice->zero) copy_back(w, op);
+    if (!is_engine_sum(w, op)) send_ready(w);
+    if (event == w->updates && keeps_gradients(w)) copy_back(w, op);
     if (op->phase == MR_UPDATE && (w->choice->zero || reads_gradients(w, op))) {
         sharded_run(&w->update, o);
     } else {
         mr_rewrite_run(&w->r, &w->where, o);
     }
-    for (uint32_t s = w->buckets.first[o]; s != MR_NONE; s = w->buckets.next[s]) {
-        const uint32_t g = w->buckets.of[s], bucket = w->buckets.gradients.at[g].bucket;
-        const replica_bucket *b = &w->buckets.all.at[bucket];
-        copy_in(w, s, op);
-        if (g + 1 == b->first + b->n && w->choice->ranks > 1) reduce(w, bucket, op);
-    }
+    if (w->buckets.first[o] != MR_NONE) w->ready = o;
     if (event == w->last && w->choice->zero && w->choice->ranks > 1) gather(w);
 }
 
@@ -215,7 +238,7 @@ mr_status replica_rewrite(mr_ctx *ctx, const mr_trace *in, const replica_choice 
     w->stream = out->streams.n - 1;
     out->ranks = (uint32_t)choice->ranks;
     sharded_begin(&w->update, &w->r, choice->zero ? choice->ranks : 1);
-    w->updates = w->last = MR_NONE;
+    w->updates = w->last = w->ready = MR_NONE;
     for (uint32_t e = 0; e < in->events.n; e++) {
         const mr_event event = in->events.at[e];
         if (event.kind != MR_RUN || in->ops.at[event.id].phase != MR_UPDATE) continue;
@@ -229,6 +252,7 @@ mr_status replica_rewrite(mr_ctx *ctx, const mr_trace *in, const replica_choice 
             out->storages.at[s].before = out->storages.at[s].after = false;
     for (uint32_t e = 0; e < in->events.n; e++) {
         const mr_event event = in->events.at[e];
+        if (event.kind == MR_MARK) send_ready(w);
         if (event.kind == MR_RUN) run(w, event.id, e);
         else if (event.kind != MR_DROP || !is_old_gradient(w, tensor_at(w, event.id)->storage))
             mr_rewrite_keep(&w->r, &w->where, e);

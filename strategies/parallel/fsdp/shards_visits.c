@@ -7,13 +7,14 @@
 
 typedef struct walk {
     shards *s;
-    mr_names modules;
-    MR_VEC(uint32_t) visit; /* by module: the visit in which it ran last */
-    MR_VEC(uint32_t) call;  /* and its call then */
     mr_names calls;         /* of modules */
     MR_VEC(uint32_t) latest; /* by call of a module: the visit in which it ran last */
     uint32_t root, open;    /* visits */
+    const char *module;     /* that the open one began with */
+    uint32_t call;          /* of that */
+    MR_VEC(uint32_t) after; /* ops behind the last one that is surely the model's */
     bool back;              /* the backward pass has begun */
+    bool told;              /* whose gradients its ops compute */
 } walk;
 
 static uint32_t new_visit(shards *s, uint32_t unit, uint32_t event)
@@ -23,18 +24,39 @@ static uint32_t new_visit(shards *s, uint32_t unit, uint32_t event)
     return s->visits.n - 1;
 }
 
-/* Is the unit called once more: does one of its modules run as another call than before? */
-static bool begins_call(walk *w, const mr_op *op)
+/* Is the unit called once more: does the module that its visit began with run as another call?
+ * Others may be called several times in a visit, as the activation of a block. */
+static bool begins_call(const walk *w, const mr_op *op)
 {
-    const uint32_t m =
-        mr_names_add(w->s->ctx, &w->modules, op->module, strlen(op->module));
-    while (w->visit.n <= m) {
-        MR_PUSH(w->s->ctx, &w->visit, MR_NONE);
-        MR_PUSH(w->s->ctx, &w->call, 0);
-    }
-    const bool again = w->visit.at[m] == w->open && w->call.at[m] != op->call;
-    w->call.at[m] = op->call;
-    return again;
+    return op->call != w->call && strcmp(op->module, w->module) == 0;
+}
+
+static void open_visit(walk *w, uint32_t unit, const mr_op *op, uint32_t event)
+{
+    w->open = new_visit(w->s, unit, event);
+    w->module = op->module;
+    w->call = op->call;
+}
+
+static bool reads_parameter(const mr_trace *in, const mr_op *op)
+{
+    for (uint32_t i = 0; i < op->in.n; i++)
+        if (in->storages.at[in->tensors.at[op->in.at[i]].storage].role == MR_ROLE_parameter)
+            return true;
+    return false;
+}
+
+/* The root is left when the model returns.  Ops of no module that read no parameter may come
+ * after that, as those of a loss. */
+static void see_root(walk *w, uint32_t o, uint32_t event)
+{
+    shards *s = w->s;
+    const mr_op *op = &s->in->ops.at[o];
+    s->visit_of[o] = w->root;
+    MR_PUSH(s->ctx, &w->after, o);
+    if (!*op->module && !reads_parameter(s->in, op)) return;
+    s->visits.at[w->root].end = event;
+    w->after.n = 0;
 }
 
 static uint32_t number_of_call(walk *w, const mr_op *op)
@@ -68,14 +90,12 @@ static void see_forward(walk *w, uint32_t o, uint32_t event)
         w->root = new_visit(s, SHARDS_ROOT, event);
         w->open = MR_NONE;
         w->back = false;
+        w->after.n = 0;
     }
-    s->visits.at[w->root].end = event;
-    s->visit_of[o] = w->root;
+    see_root(w, o, event);
     if (unit == SHARDS_ROOT) return;
-    const bool again = begins_call(w, op);
-    if (w->open == MR_NONE || s->visits.at[w->open].unit != unit || again)
-        w->open = new_visit(s, unit, event);
-    w->visit.at[mr_names_find(&w->modules, op->module, strlen(op->module))] = w->open;
+    if (w->open == MR_NONE || s->visits.at[w->open].unit != unit || begins_call(w, op))
+        open_visit(w, unit, op, event);
     s->visits.at[w->open].end = event;
     s->visit_of[o] = w->open;
     note_call(w, op);
@@ -87,18 +107,37 @@ static void extend(shards_visit *visit, uint32_t event)
     visit->back_end = event;
 }
 
+static void begin_backward(walk *w)
+{
+    for (uint32_t i = 0; i < w->after.n; i++) w->s->visit_of[w->after.at[i]] = MR_NONE;
+    w->after.n = 0;
+    w->back = true;
+}
+
+/* MR_NONE for none.  Gradients that the engine adds up in a unit, which are of no op, are what its
+ * inputs get: it is left after that. */
+static uint32_t visit_in_backward(walk *w, uint32_t o)
+{
+    const shards *s = w->s;
+    const mr_op *op = &s->in->ops.at[o];
+    uint32_t first = op->again != MR_NONE ? op->again : op->of;
+    if (first == MR_NONE) return visit_of_call(w, o);
+    if (s->in->ops.at[first].again != MR_NONE)
+        first = s->in->ops.at[first].again; /* the gradient of what was computed again */
+    return s->visit_of[first];
+}
+
 static void see_backward(walk *w, uint32_t o, uint32_t event)
 {
     shards *s = w->s;
-    const mr_op *op = &s->in->ops.at[o];
-    uint32_t first = op->again != MR_NONE ? op->again : op->of;
-    if (first != MR_NONE && s->in->ops.at[first].again != MR_NONE)
-        first = s->in->ops.at[first].again; /* the gradient of what was computed again */
     if (w->root == MR_NONE) return; /* nothing ran forward */
-    w->back = true;
-    uint32_t v = first == MR_NONE ? visit_of_call(w, o) : s->visit_of[first];
-    if (v == MR_NONE) v = w->root;
+    if (!w->back) begin_backward(w);
+    const uint32_t v = visit_in_backward(w, o);
     s->visit_of[o] = v;
+    if (v == MR_NONE) return;
+    if (w->told && v == w->root && s->in->ops.at[o].of == MR_NONE
+        && s->visits.at[w->root].back_begin == MR_NONE)
+        return; /* the gradient of the loss */
     extend(&s->visits.at[w->root], event);
     if (v != w->root) extend(&s->visits.at[v], event);
 }
@@ -126,14 +165,14 @@ static void order_backward(shards *s)
 
 /* Only `of` tells to which call of a unit an op of the backward pass belongs, where there are
  * units beside the root. */
-static mr_status check_backward(const shards *s)
+static mr_status check_backward(const shards *s, bool *told)
 {
-    bool back = false, told = false;
+    bool back = false;
     for (uint32_t o = 0; o < s->in->ops.n; o++) {
         back |= s->in->ops.at[o].phase == MR_BACKWARD;
-        told |= s->in->ops.at[o].of != MR_NONE;
+        *told |= s->in->ops.at[o].of != MR_NONE;
     }
-    if (told || !back || s->units.n == 1) return MR_OK;
+    if (*told || !back || s->units.n == 1) return MR_OK;
     return mr_fail(s->ctx, MR_EUNSUPPORTED,
                    "'%s' does not say whose gradients the ops of its backward pass compute,"
                    " which fsdp needs to gather parameters for them (the recorder in"
@@ -143,8 +182,8 @@ static mr_status check_backward(const shards *s)
 
 mr_status shards_find_visits(shards *s)
 {
-    MR_TRY(check_backward(s));
     walk w = {.s = s, .root = MR_NONE, .open = MR_NONE};
+    MR_TRY(check_backward(s, &w.told));
     s->visit_of = mr_none_of(s->ctx, s->in->ops.n);
     for (uint32_t e = 0; e < s->in->events.n; e++) {
         if (s->in->events.at[e].kind != MR_RUN) continue;
