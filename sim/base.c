@@ -56,21 +56,32 @@ static mr_chunk *link_chunk(mr_ctx *ctx, mr_chunk *chunk, size_t size)
     return chunk;
 }
 
+/* As good without, where the system has no huge pages. */
+static void *in_huge_pages(void *memory, size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    const uintptr_t at = (uintptr_t)memory, from = (at + HUGE - 1) / HUGE * HUGE;
+    const uintptr_t to = (at + bytes) / HUGE * HUGE;
+    if (from < to) madvise((unsigned char *)memory + (from - at), to - from, MADV_HUGEPAGE);
+#else
+    (void)bytes;
+#endif
+    return memory;
+}
+
 static mr_chunk *new_chunk(mr_ctx *ctx, size_t size, bool zeroed)
 {
     if (size > SIZE_MAX - sizeof(mr_chunk)) or_end(NULL);
     const size_t bytes = sizeof(mr_chunk) + size;
-    return link_chunk(ctx, or_end(zeroed ? calloc(1, bytes) : malloc(bytes)), size);
+    void *memory = or_end(zeroed ? calloc(1, bytes) : malloc(bytes));
+    return link_chunk(ctx, in_huge_pages(memory, bytes), size);
 }
 
 static mr_chunk *new_huge(mr_ctx *ctx)
 {
     void *memory = NULL;
     if (posix_memalign(&memory, HUGE, HUGE)) or_end(NULL);
-#ifdef MADV_HUGEPAGE
-    madvise(memory, HUGE, MADV_HUGEPAGE); /* as good without */
-#endif
-    return link_chunk(ctx, memory, HUGE - sizeof(mr_chunk));
+    return link_chunk(ctx, in_huge_pages(memory, HUGE), HUGE - sizeof(mr_chunk));
 }
 
 /* A chunk for one large array goes behind the newest, which still has room for small ones. */
@@ -117,6 +128,7 @@ static void *grow_large(mr_ctx *ctx, void *at, size_t bytes)
 {
     mr_chunk *chunk = (mr_chunk *)(void *)((unsigned char *)at - offsetof(mr_chunk, data));
     chunk = or_end(realloc(chunk, sizeof(mr_chunk) + bytes));
+    in_huge_pages(chunk, sizeof(mr_chunk) + bytes);
     chunk->used = chunk->size = bytes;
     if (chunk->older) chunk->older->newer = chunk;
     if (chunk->newer) chunk->newer->older = chunk;

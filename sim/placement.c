@@ -169,7 +169,6 @@ typedef struct driver {
     const mr_online *policy;
     tenant *tenants;          /* by storage */
     MR_VEC(uint32_t) pending; /* storages that are or were PENDING since the last settling */
-    uint64_t seen;            /* of what was read ahead, so that it is read */
 } driver;
 
 static mr_block block_of(const driver *d, uint32_t s)
@@ -371,18 +370,24 @@ static mr_status begin(driver *d, const mr_schedule *schedule, bool *served)
 #define STRIDE ((uint32_t)1 << 16) /* events between two reports of progress */
 
 /* What a free will need lies far apart, and a processor can fetch it while it still works on
- * the events before: first what the driver knows of the storage, one event later what the
- * allocator knows of the block. */
-enum { FAR = 4, CLOSE = 2 };
+ * the events before: first what the driver knows of the storage, then what the allocator knows
+ * of the block, then what lies beside that. */
+enum { FAR = 12, NEAR = 8, CLOSE = 4 }; /* events ahead */
 
-static void look_ahead(driver *d, const mr_schedule *schedule, uint32_t e)
+static void bring_near(const driver *d, const mr_event *event, bool closer)
 {
-    const mr_event *far = &schedule->events.at[e] + FAR,
-                   *close = &schedule->events.at[e] + CLOSE;
+    if (event->kind != MR_FREE || d->tenants[event->id].state != LIVE) return;
+    d->policy->near(d->policy->self, &d->tenants[event->id].block, closer);
+}
+
+static void look_ahead(const driver *d, const mr_schedule *schedule, uint32_t e)
+{
+    const mr_event *events = schedule->events.at + e;
     if (schedule->events.n - e <= FAR) return;
-    if (far->kind == MR_FREE) d->seen += d->tenants[far->id].block.handle;
-    if (close->kind == MR_FREE && d->policy->near && d->tenants[close->id].state == LIVE)
-        d->seen += d->policy->near(d->policy->self, &d->tenants[close->id].block);
+    if (events[FAR].kind == MR_FREE) MR_FETCH(&d->tenants[events[FAR].id]);
+    if (!d->policy->near) return;
+    bring_near(d, &events[NEAR], false);
+    bring_near(d, &events[CLOSE], true);
 }
 
 mr_status mr_place_online(mr_placer *placer, const mr_schedule *schedule,

@@ -79,9 +79,9 @@ typedef struct mr_request {
 /* An allocator that decides one request at a time and cannot see the next.
  * `alloc` returns false when it cannot serve the request.  Optional: `defer` (freed while
  * another stream may still use it) with `done` (now no longer); without them such a block is
- * freed at its done.  `near` reads what the allocator will need to free the block soon and
- * returns any part of it: nothing but speed depends on it.  `flush` is empty_cache().  `adopt`
- * takes over what a recording began with: it sets the handles in `blocks`, one per piece
+ * freed at its done.  `near` fetches (MR_FETCH) what the allocator will need to free the block
+ * soon: what it keeps of the block itself, and some events later (`closer`) what that leads to;
+ * nothing but speed depends on it.  `flush` is empty_cache().  `adopt` takes over what a recording began with: it sets the handles in `blocks`, one per piece
  * (MR_EUNSUPPORTED when it cannot); without it, and in traces that do not say, storages live
  * before the first event are allocated in order. */
 typedef struct mr_online {
@@ -90,7 +90,7 @@ typedef struct mr_online {
     void (*free)(void *self, mr_placer *placer, const mr_block *block);
     void (*defer)(void *self, mr_placer *placer, const mr_block *block);
     void (*done)(void *self, mr_placer *placer, const mr_block *block);
-    uint64_t (*near)(void *self, const mr_block *block);
+    void (*near)(void *self, const mr_block *block, bool closer);
     void (*flush)(void *self, mr_placer *placer);
     mr_status (*adopt)(void *self, mr_placer *placer, const mr_history *history,
                        uint32_t *handles);

@@ -56,28 +56,68 @@ TEST(bins_find_what_a_look_at_all_finds)
     }
 }
 
+/* The lowest that has room, MR_NONE. */
+static uint32_t lowest(const chunks *c, uint64_t bytes)
+{
+    uint32_t best = MR_NONE;
+    for (uint32_t i = 0; i < c->all.n; i++) {
+        const chunk *at = &c->all.at[i];
+        if (!at->free || at->bytes < bytes) continue;
+        if (best == MR_NONE || at->address < c->all.at[best].address) best = i;
+    }
+    return best;
+}
+
+/* Three levels of nodes fill, and run empty again. */
 TEST(trees_find_the_lowest_that_has_room)
 {
     mr_ctx ctx = {0};
     uint64_t state = 3;
     chunks c = chunks_make(&ctx);
     chunks_tree tree = {0};
-    for (uint32_t i = 0; i < 600; i++) {
-        add_chunk(&c, &state, i);
-        c.all.at[i].priority = draw(&state);
-    }
-    for (uint32_t turn = 0; turn < 3000; turn++) {
+    for (uint32_t i = 0; i < 3000; i++) add_chunk(&c, &state, i);
+    for (uint32_t turn = 0; turn < 24000; turn++) {
         const uint32_t id = draw(&state) % c.all.n;
-        if (c.all.at[id].free) chunks_tree_remove(&c, &tree, id);
-        else chunks_tree_add(&c, &tree, id);
+        const bool more = draw(&state) % 8 < (turn % 12000 < 6000 ? 7 : 1);
+        if (c.all.at[id].free && !more) chunks_tree_remove(&c, &tree, id);
+        if (!c.all.at[id].free && more) chunks_tree_add(&c, &tree, id);
+        if (turn % 8) continue;
         const uint64_t bytes = draw(&state) % (1u << 18);
-        uint32_t lowest = MR_NONE;
-        for (uint32_t i = 0; i < c.all.n; i++)
-            if (c.all.at[i].free && c.all.at[i].bytes >= bytes
-                && (lowest == MR_NONE || c.all.at[i].address < c.all.at[lowest].address))
-                lowest = i;
-        CHECK_EQ(chunks_tree_find(&c, &tree, bytes), lowest);
+        CHECK_EQ(chunks_tree_find(&tree, bytes), lowest(&c, bytes));
     }
+    for (uint32_t i = 0; i < c.all.n; i++)
+        if (c.all.at[i].free) chunks_tree_remove(&c, &tree, i);
+    CHECK(!tree.root);
+    mr_ctx_clear(&ctx);
+}
+
+/* Memory that is cut from below, and joined with what is free on either side. */
+TEST(trees_keep_the_order_of_what_is_cut_and_joined)
+{
+    mr_ctx ctx = {0};
+    uint64_t state = 5;
+    chunks c = chunks_make(&ctx);
+    chunks_tree tree = {0};
+    MR_VEC(uint32_t) used = {0};
+    MR_PUSH(&ctx, &c.all,
+            (chunk){.address = 4096, .bytes = 1 << 22, .prev = MR_NONE, .next = MR_NONE});
+    chunks_tree_add(&c, &tree, 0);
+    for (uint32_t turn = 0; turn < 20000; turn++) {
+        const uint64_t bytes = 1 + draw(&state) % 4096;
+        const uint32_t id = chunks_tree_find(&tree, bytes);
+        if (turn % 16 == 0) CHECK_EQ(id, lowest(&c, bytes));
+        if (id != MR_NONE && draw(&state) % 8 < (turn % 8000 < 4000 ? 6 : 2)) {
+            if (c.all.at[id].bytes == bytes) chunks_tree_remove(&c, &tree, id);
+            else chunks_tree_replace(&c, id, chunks_split(&c, id, bytes));
+            MR_PUSH(&ctx, &used, id);
+        } else if (used.n) {
+            const uint32_t i = draw(&state) % used.n, gone = used.at[i];
+            used.at[i] = used.at[--used.n];
+            chunks_tree_free(&c, &tree, gone);
+        }
+    }
+    while (used.n) chunks_tree_free(&c, &tree, used.at[--used.n]);
+    CHECK(chunks_whole(&c, 0) && c.all.at[0].free && c.all.at[0].bytes == 1 << 22);
     mr_ctx_clear(&ctx);
 }
 

@@ -122,10 +122,10 @@ static mr_status validate(mr_ctx *ctx, const void *params)
     return MR_OK;
 }
 
-static uint64_t buddy_near(void *self, const mr_block *block)
+static void buddy_near(void *self, const mr_block *block, bool closer)
 {
     const buddies *b = self;
-    return chunks_near(&b->chunks, block);
+    chunks_near(&b->chunks, block, closer);
 }
 
 static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, mr_placer *out)

@@ -129,10 +129,10 @@ static void pool_flush(void *self, mr_placer *placer)
     free_all(self, placer);
 }
 
-static uint64_t pool_near(void *self, const mr_block *block)
+static void pool_near(void *self, const mr_block *block, bool closer)
 {
     const pool *p = self;
-    return chunks_near(&p->chunks, block);
+    chunks_near(&p->chunks, block, closer);
 }
 
 static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, mr_placer *out)

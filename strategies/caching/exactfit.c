@@ -80,10 +80,10 @@ static void pool_free(void *self, mr_placer *placer, const mr_block *block)
     chunks_bins_add(&p->chunks, free_of(p, p->chunks.all.at[id].stream), id);
 }
 
-static uint64_t pool_near(void *self, const mr_block *block)
+static void pool_near(void *self, const mr_block *block, bool closer)
 {
     const pool *p = self;
-    return chunks_near(&p->chunks, block);
+    chunks_near(&p->chunks, block, closer);
 }
 
 static void pool_flush(void *self, mr_placer *placer)

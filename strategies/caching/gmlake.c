@@ -178,10 +178,10 @@ static void lake_flush(void *self, mr_placer *placer)
     release_all(self, placer);
 }
 
-static uint64_t lake_near(void *self, const mr_block *block)
+static void lake_near(void *self, const mr_block *block, bool closer)
 {
     const lake *l = self;
-    return chunks_near(&l->pages.chunks, block);
+    chunks_near(&l->pages.chunks, block, closer);
 }
 
 static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, mr_placer *out)

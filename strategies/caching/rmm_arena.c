@@ -43,7 +43,7 @@ static chunks_tree *tree_of(arenas *a, uint32_t arena)
     return &a->trees.at[arena];
 }
 
-static superblock *owner(arenas *a, uint32_t id)
+static superblock *owner(const arenas *a, uint32_t id)
 {
     return &a->blocks.at[a->chunks.all.at[id].stream];
 }
@@ -77,7 +77,7 @@ static void cut_superblock(arenas *a, uint32_t id, uint64_t bytes)
 {
     const uint32_t low = a->chunks.all.at[id].stream;
     const uint32_t rest = chunks_split(&a->chunks, id, bytes);
-    chunks_tree_replace(&a->chunks, tree_of(a, GLOBAL), id, rest);
+    chunks_tree_replace(&a->chunks, id, rest);
     a->chunks.all.at[id].next = a->chunks.all.at[rest].prev = MR_NONE;
     new_superblock(a, (superblock){rest, low, a->blocks.at[low].next, GLOBAL});
 }
@@ -143,14 +143,14 @@ static void hand_back(arenas *a)
 
 static uint32_t first_fit(arenas *a, uint32_t arena, uint64_t bytes)
 {
-    return chunks_tree_find(&a->chunks, tree_of(a, arena), bytes);
+    return chunks_tree_find(tree_of(a, arena), bytes);
 }
 
 static uint32_t take(arenas *a, uint32_t id, uint64_t bytes)
 {
     chunks_tree *tree = tree_of(a, owner(a, id)->arena);
     if (a->chunks.all.at[id].bytes == bytes) chunks_tree_remove(&a->chunks, tree, id);
-    else chunks_tree_replace(&a->chunks, tree, id, chunks_split(&a->chunks, id, bytes));
+    else chunks_tree_replace(&a->chunks, id, chunks_split(&a->chunks, id, bytes));
     return id;
 }
 
@@ -224,10 +224,11 @@ static void arena_free(void *self, mr_placer *placer, const mr_block *block)
     coalesce_superblock(a, a->chunks.all.at[id].stream);
 }
 
-static uint64_t arena_near(void *self, const mr_block *block)
+static void arena_near(void *self, const mr_block *block, bool closer)
 {
     const arenas *a = self;
-    return chunks_near(&a->chunks, block);
+    chunks_near(&a->chunks, block, closer);
+    if (closer && block->bytes) MR_FETCH(owner(a, block->handle));
 }
 
 static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, mr_placer *out)

@@ -34,10 +34,10 @@ static void pool_free(void *self, mr_placer *placer, const mr_block *block)
     if (block->bytes) rmm_lists_free(self, block->handle);
 }
 
-static uint64_t pool_near(void *self, const mr_block *block)
+static void pool_near(void *self, const mr_block *block, bool closer)
 {
     const rmm_lists *pool = self;
-    return chunks_near(&pool->chunks, block);
+    chunks_near(&pool->chunks, block, closer);
 }
 
 static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, mr_placer *out)

@@ -169,10 +169,10 @@ static void heap_flush(void *self, mr_placer *placer)
     h->region = h->rules.after_shrink;
 }
 
-static uint64_t heap_near(void *self, const mr_block *block)
+static void heap_near(void *self, const mr_block *block, bool closer)
 {
     const heap *h = self;
-    return chunks_near(&h->chunks, block);
+    chunks_near(&h->chunks, block, closer);
 }
 
 mr_status bfc_place(mr_ctx *ctx, const bfc_rules *rules, const mr_schedule *in, mr_placer *out)

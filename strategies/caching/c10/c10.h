@@ -183,6 +183,8 @@ bool c10_malloc(c10_allocator *a, uint64_t bytes, uint32_t stream, c10_lease *ou
  * an assertion of its own. */
 mr_status c10_sound(const c10_allocator *a);
 void c10_free(c10_allocator *a, uint32_t block);
+/* Fetches what c10_free will need: the block, then (`closer`) those beside it. */
+void c10_near(const c10_allocator *a, uint32_t block, bool closer);
 void c10_record_stream(c10_allocator *a, uint32_t block, uint32_t stream);
 mr_status c10_empty_cache(c10_allocator *a);
 mr_status c10_annotate(c10_allocator *a, uint32_t block);

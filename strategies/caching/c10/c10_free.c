@@ -59,6 +59,23 @@ static void record_events(c10_allocator *a, uint32_t b, bool skip_captured)
     a->blocks[b].uses = MR_NONE;
 }
 
+static void fetch(const c10_allocator *a, uint32_t b)
+{
+    if (b == MR_NONE) return;
+    MR_FETCH(&a->blocks[b].address); /* it may lie across two lines of the cache */
+    MR_FETCH(&a->blocks[b].state);
+}
+
+void c10_near(const c10_allocator *a, uint32_t block, bool closer)
+{
+    if (!closer || block == MR_NONE) {
+        fetch(a, block);
+        return;
+    }
+    fetch(a, a->blocks[block].next);
+    fetch(a, a->blocks[block].prev);
+}
+
 void c10_free(c10_allocator *a, uint32_t b)
 {
     if (b == MR_NONE) return;

@@ -200,6 +200,12 @@ static void joint_defer(void *self, mr_placer *placer, const mr_block *block)
     c10_free(j->allocator, block->handle);
 }
 
+static void joint_near(void *self, const mr_block *block, bool closer)
+{
+    const c10_joint *j = self;
+    c10_near(j->allocator, block->handle, closer);
+}
+
 /* The allocator itself notices at its next request. */
 static void joint_done(void *self, mr_placer *placer, const mr_block *block)
 {
@@ -276,6 +282,7 @@ mr_online c10_joint_policy(c10_joint *j)
         .free = joint_free,
         .defer = joint_defer,
         .done = joint_done,
+        .near = joint_near,
         .flush = joint_flush,
         .adopt = c10_joint_adopt,
     };

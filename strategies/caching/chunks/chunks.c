@@ -6,14 +6,6 @@ chunks chunks_make(mr_ctx *ctx)
     return (chunks){.ctx = ctx, .spare = MR_NONE};
 }
 
-/* Priorities have to look random, no more: the number of the chunk, well mixed. */
-static uint32_t mixed(uint32_t n)
-{
-    n = (n ^ n >> 16) * UINT32_C(0x7feb352d);
-    n = (n ^ n >> 15) * UINT32_C(0x846ca68b);
-    return n ^ n >> 16;
-}
-
 static uint32_t new_chunk(chunks *c)
 {
     const uint32_t id = c->spare;
@@ -21,7 +13,7 @@ static uint32_t new_chunk(chunks *c)
         c->spare = c->all.at[id].next;
         return id;
     }
-    MR_PUSH(c->ctx, &c->all, (chunk){.priority = mixed(c->all.n + 1)});
+    MR_PUSH(c->ctx, &c->all, (chunk){0});
     return c->all.n - 1;
 }
 
@@ -41,8 +33,7 @@ uint32_t chunks_over(chunks *c, const mr_placer *placer, uint32_t segment, uint6
                    .bytes = bytes,
                    .segment = segment,
                    .prev = MR_NONE,
-                   .next = MR_NONE,
-                   .priority = new->priority};
+                   .next = MR_NONE};
     return id;
 }
 
@@ -72,8 +63,7 @@ uint32_t chunks_split(chunks *c, uint32_t id, uint64_t bytes)
                     .segment = low->segment,
                     .prev = id,
                     .next = low->next,
-                    .stream = low->stream,
-                    .priority = high->priority};
+                    .stream = low->stream};
     if (high->next != MR_NONE) c->all.at[high->next].prev = rest;
     low->bytes = bytes;
     low->next = rest;
@@ -102,14 +92,23 @@ mr_block chunks_block(const chunks *c, uint32_t id)
     return (mr_block){at->segment, id, at->offset, at->bytes};
 }
 
-uint64_t chunks_near(const chunks *c, const mr_block *block)
+/* It may lie across two lines of the cache. */
+static void fetch(const chunks *c, uint32_t id)
 {
-    if (!block->bytes) return 0;
-    const chunk *at = &c->all.at[block->handle];
-    uint64_t seen = at->stream;
-    if (at->next != MR_NONE) seen += c->all.at[at->next].free;
-    if (at->prev != MR_NONE) seen += c->all.at[at->prev].free;
-    return seen;
+    if (id == MR_NONE) return;
+    MR_FETCH(&c->all.at[id].address);
+    MR_FETCH(&c->all.at[id].free);
+}
+
+void chunks_near(const chunks *c, const mr_block *block, bool closer)
+{
+    if (!block->bytes) return;
+    if (!closer) {
+        fetch(c, block->handle);
+        return;
+    }
+    fetch(c, c->all.at[block->handle].next);
+    fetch(c, c->all.at[block->handle].prev);
 }
 
 bool chunks_round(uint64_t bytes, uint64_t unit, uint64_t *rounded)

@@ -3,7 +3,7 @@
  *     segment   [ chunk 4 | chunk 9, free | chunk 2 ]      prev and next: who touches whom
  *
  * The low end of a chunk that is split, and of two that are joined, keeps its number; so the
- * first chunk of a segment is the same for ever.  Sets are treaps, linked through the chunks.
+ * first chunk of a segment is the same for ever.
  */
 #ifndef CHUNKS_H
 #define CHUNKS_H
@@ -12,9 +12,8 @@
 
 typedef struct chunk {
     uint64_t address, offset, bytes;
-    uint64_t most; /* largest chunk of the subtree, where the tree is by address */
+    struct chunks_node *leaf; /* that holds it, while it is in a tree */
     uint32_t segment, prev, next;
-    uint32_t left, right, priority;
     uint32_t stream; /* whatever its allocator wants to know: for most, who may use it */
     bool free;       /* in a set */
 } chunk;
@@ -22,7 +21,8 @@ typedef struct chunk {
 typedef struct chunks {
     mr_ctx *ctx;
     MR_VEC(chunk) all;
-    uint32_t spare; /* unused numbers, chained by `next` */
+    uint32_t spare;                 /* unused numbers, chained by `next` */
+    struct chunks_node *spare_node; /* unused ones, chained by `parent` */
 } chunks;
 
 chunks chunks_make(mr_ctx *ctx);
@@ -36,27 +36,42 @@ uint32_t chunks_split(chunks *c, uint32_t id, uint64_t bytes);     /* returns th
 void chunks_join(chunks *c, uint32_t id);                          /* with the one behind it */
 bool chunks_whole(const chunks *c, uint32_t id);                   /* is it all of a segment? */
 mr_block chunks_block(const chunks *c, uint32_t id);
-/* Reads the chunk and those beside it, for mr_online.near. */
-uint64_t chunks_near(const chunks *c, const mr_block *block);
+/* Fetches the chunk, then those beside it, for mr_online.near. */
+void chunks_near(const chunks *c, const mr_block *block, bool closer);
 /* `bytes` rounded up to a multiple of `unit`.  False when no device could have that. */
 bool chunks_round(uint64_t bytes, uint64_t unit, uint64_t *rounded);
 
 /* ---- sets ------------------------------------------------------------------------------- */
 
 /* By address. */
+enum { CHUNK_WIDTH = 32 };
+
+typedef union chunks_child {
+    struct chunks_node *node;
+    uint32_t chunk; /* of a leaf */
+} chunks_child;
+
+typedef struct chunks_node {
+    uint32_t n, level; /* level 0 is a leaf */
+    struct chunks_node *parent;
+    uint64_t top; /* the largest of `most` */
+    uint64_t address[CHUNK_WIDTH], most[CHUNK_WIDTH];
+    chunks_child at[CHUNK_WIDTH];
+} chunks_node;
+
 typedef struct chunks_tree {
-    uint32_t root;
+    chunks_node *root; /* NULL when empty */
 } chunks_tree;
 
 void chunks_tree_add(chunks *c, chunks_tree *tree, uint32_t id);
 void chunks_tree_remove(chunks *c, chunks_tree *tree, uint32_t id);
 /* The lowest that has room. */
-uint32_t chunks_tree_find(const chunks *c, const chunks_tree *tree, uint64_t bytes);
+uint32_t chunks_tree_find(const chunks_tree *tree, uint64_t bytes);
 
-/* `id`, which lies between the neighbours of `old` in the tree, takes
- * its place; and a chunk in use is added, joined with its free neighbours: returns what
- * it is now. */
-void chunks_tree_replace(chunks *c, chunks_tree *tree, uint32_t old, uint32_t id);
+/* `id`, which lies between the neighbours of `old` in the tree, takes its place (`id` may be
+ * `old`, of another size); and a chunk in use is added, joined with its free neighbours:
+ * returns what it is now. */
+void chunks_tree_replace(chunks *c, uint32_t old, uint32_t id);
 uint32_t chunks_tree_free(chunks *c, chunks_tree *tree, uint32_t id);
 
 /* By size, then address: bins of their own, 32 for each doubling, of short sorted rows. */

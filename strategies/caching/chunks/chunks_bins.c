@@ -60,13 +60,14 @@ static void unmark(chunks_bins *bins, uint32_t i)
 
 static bool is_below(const chunks_entry *e, uint64_t bytes, uint64_t address)
 {
-    return e->bytes != bytes ? e->bytes < bytes : e->address < address;
+    return (e->bytes < bytes) | ((e->bytes == bytes) & (e->address < address));
 }
 
-/* The first row of the bin that ends with the key or above; the number of rows if none does. */
+/* The first row of the bin that ends with the key or above, or else the last: most bins have
+ * but one. */
 static uint32_t row_for(const chunks_bin *bin, uint64_t bytes, uint64_t address)
 {
-    uint32_t low = 0, high = bin->n;
+    uint32_t low = 0, high = bin->n - 1;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
         const chunks_row *r = bin->at[middle];
@@ -76,16 +77,17 @@ static uint32_t row_for(const chunks_bin *bin, uint64_t bytes, uint64_t address)
     return low;
 }
 
-/* The first entry that is not below the key, likewise. */
+/* Number of entries that are below the key; without branches, which nobody could foresee. */
 static uint32_t entry_for(const chunks_row *row, uint64_t bytes, uint64_t address)
 {
-    uint32_t low = 0, high = row->n;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (is_below(&row->at[middle], bytes, address)) low = middle + 1;
-        else high = middle;
+    const chunks_entry *at = row->at;
+    uint32_t n = row->n;
+    while (n > 1) {
+        const uint32_t half = n / 2;
+        at += is_below(at + half - 1, bytes, address) ? half : 0;
+        n -= half;
     }
-    return low;
+    return (uint32_t)(at - row->at) + (n == 1 && is_below(at, bytes, address));
 }
 
 static chunks_row *insert_row(chunks *c, chunks_bins *bins, chunks_bin *bin, uint32_t at)
@@ -130,11 +132,12 @@ void chunks_bins_add(chunks *c, chunks_bins *bins, uint32_t id)
     chunk *new = &c->all.at[id];
     const uint32_t i = bin_of(new->bytes);
     chunks_bin *bin = &bins->bins[i];
-    uint32_t r = row_for(bin, new->bytes, new->address);
     new->free = true;
-    mark(bins, i);
-    if (r == bin->n && r) r--;
-    if (!bin->n) insert_row(c, bins, bin, 0);
+    if (!bin->n) {
+        mark(bins, i);
+        insert_row(c, bins, bin, 0);
+    }
+    uint32_t r = row_for(bin, new->bytes, new->address);
     if (bin->at[r]->n == CHUNK_ROW) {
         split_row(c, bins, bin, r);
         const chunks_row *lower = bin->at[r];
@@ -166,8 +169,11 @@ uint32_t chunks_bins_find(const chunks_bins *bins, uint64_t bytes)
 {
     uint32_t i = bin_of(bytes);
     const chunks_bin *bin = &bins->bins[i];
-    const uint32_t r = row_for(bin, bytes, 0);
-    if (r < bin->n) return bin->at[r]->at[entry_for(bin->at[r], bytes, 0)].id;
+    if (bin->n) {
+        const chunks_row *row = bin->at[row_for(bin, bytes, 0)];
+        const uint32_t e = entry_for(row, bytes, 0);
+        if (e < row->n) return row->at[e].id;
+    }
     i = next_bin(bins, i + 1);
     return i == MR_NONE ? MR_NONE : bins->bins[i].at[0]->at[0].id;
 }

@@ -34,13 +34,13 @@ static void take(arena *a, uint32_t id, uint64_t bytes)
     const uint32_t rest = chunks_split(&a->chunks, id, bytes);
     if (a->last == id) a->last = rest;
     if (a->by_size) add_free(a, rest);
-    else chunks_tree_replace(&a->chunks, &a->by_address, id, rest);
+    else chunks_tree_replace(&a->chunks, id, rest);
 }
 
 static uint32_t find(arena *a, uint64_t bytes)
 {
     const uint32_t id = a->by_size ? chunks_bins_find(a->by_size, bytes)
-                                   : chunks_tree_find(&a->chunks, &a->by_address, bytes);
+                                   : chunks_tree_find(&a->by_address, bytes);
     if (id != MR_NONE) take(a, id, bytes);
     return id;
 }
@@ -126,10 +126,10 @@ static void arena_free(void *self, mr_placer *placer, const mr_block *block)
     if (a->chunks.all.at[id].next == MR_NONE) a->last = id;
 }
 
-static uint64_t arena_near(void *self, const mr_block *block)
+static void arena_near(void *self, const mr_block *block, bool closer)
 {
     const arena *a = self;
-    return chunks_near(&a->chunks, block);
+    chunks_near(&a->chunks, block, closer);
 }
 
 mr_status fit_place(mr_ctx *ctx, bool first, const fit_settings *settings,
