@@ -74,7 +74,7 @@ static bool is_spread(const mr_referee *r, uint32_t tensor, const mr_tensor *y)
     const mr_tensor *x = &r->trace->tensors.at[tensor];
     const uint32_t by = r->wrote[x->storage];
     if (y->offset || y->bytes != r->before.trace->storages.at[y->storage].bytes
-        || x->bytes <= y->bytes)
+        || x->bytes < y->bytes)
         return false;
     if (r->beside[tensor] && r->under[tensor] == r->holds[x->storage]) return true;
     return by != MR_NONE && r->trace->tensors.at[by].offset == x->offset

@@ -200,6 +200,23 @@ TEST(parts_and_slices_have_what_is_theirs)
                    "fsdp:module=layers.*.intermediate");
 }
 
+/* Slices share a cast and hold it each by itself; a region that ends before its first op, which
+ * saves what it reads, casts for that; a kernel saves what it makes. */
+TEST(what_runs_again_ends_where_it_is_needed)
+{
+    gives_a_result("models/twins/vit-b16-amp-bfloat16.csv.gz", "chunk:mlp=4");
+    gives_a_result("models/twins/resnet50-amp-bfloat16-checkpoint.csv.gz", "checkpoint:every=1");
+    gives_a_result("models/llama-7b-b1-s2048-bf16.csv.gz", "fuse+checkpoint:segments=4");
+}
+
+/* Of one sample a skip lies in one piece, not at the beginning. */
+TEST(skips_of_one_sample_lie_where_they_were_made)
+{
+    gives_a_result("models/sd-unet-b4-i512-bf16.csv.gz", "accumulate+skip_reuse");
+    gives_a_result("models/sd-unet-b4-i512-bf16.csv.gz",
+                   "skip_reuse+revolve:slots=8,stages=3+accumulate");
+}
+
 /* What is evicted is not saved any more, so who asks what is saved comes before. */
 TEST(evictions_come_last)
 {

@@ -65,13 +65,15 @@ uint32_t *mr_share_dimensions(mr_ctx *ctx, const mr_share *share, const mr_trace
     bool *made = MR_NEW_N(ctx, bool, trace->tensors.n);
     for (uint32_t o = 0; o < trace->ops.n; o++) {
         const mr_op *op = &trace->ops.at[o];
-        for (uint32_t k = 0; k < op->in.n + op->out.n; k++) {
-            const uint32_t t = k < op->in.n ? op->in.at[k] : op->out.at[k - op->in.n];
-            const bool grows = trace->storages.at[trace->tensors.at[t].storage].per_sample;
-            if (!made[t] && grows)
-                known[t] = dimension(share, trace, k < op->in.n ? NULL : op, known, t);
-            made[t] = true;
-        }
+        const mr_ids lists[] = {op->in, op->out, op->mutates};
+        for (size_t l = 0; l < MR_COUNT(lists); l++)
+            for (uint32_t k = 0; k < lists[l].n; k++) {
+                const uint32_t t = lists[l].at[k];
+                const bool grows = trace->storages.at[trace->tensors.at[t].storage].per_sample;
+                if (!made[t] && grows)
+                    known[t] = dimension(share, trace, l ? op : NULL, known, t);
+                made[t] = true;
+            }
     }
     return known;
 }

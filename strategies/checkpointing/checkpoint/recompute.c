@@ -34,6 +34,8 @@ typedef struct writer {
     MR_VEC(held) held;
     const looked *l;
     const recompute_how *how;
+    uint32_t *held_until; /* by tensor: see looked_hold; of a cast that several regions read, the
+                           * one that ran again last; MR_NONE */
     uint32_t
         *copy; /* by op of a region: the op that runs again, MR_NONE as long as it has not */
 } writer;
@@ -63,7 +65,7 @@ static void drop_again(writer *w, uint32_t tensor, uint32_t region)
     const uint32_t s = storage_of(w, tensor);
     if (w->l->born_in[s] != region) return;
     if ((w->how->reentrant || w->l->kept[s]) && w->l->outlives[s]) return;
-    if (w->l->held_until[tensor] != MR_NONE) return;
+    if (w->held_until[tensor] != MR_NONE) return;
     mr_rewrite_drop(&w->r, &w->again, tensor);
 }
 
@@ -84,22 +86,51 @@ static void drop_casts(writer *w, uint32_t region, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         const mr_op *cast = &w->r.in->ops.at[w->l->look[region].casts.at[i].op];
-        mr_rewrite_drop(&w->r, &w->again, cast->out.at[0]);
+        if (w->held_until[cast->out.at[0]] == MR_NONE)
+            mr_rewrite_drop(&w->r, &w->again, cast->out.at[0]);
     }
+}
+
+static void hold(writer *w, const looked_region *look)
+{
+    for (uint32_t i = 0; i < look->holds.n; i++)
+        w->held_until[look->holds.at[i].tensor] = MR_NONE;
+    for (uint32_t i = 0; i < look->holds.n; i++) {
+        const looked_hold *h = &look->holds.at[i];
+        uint32_t *until = &w->held_until[h->tensor];
+        if (*until == MR_NONE || *until < h->until) *until = h->until;
+    }
+}
+
+/* The casts of the event, from number `n` on; returns that of the next one. */
+static uint32_t cast_again(writer *w, const looked_region *look, uint32_t n, uint32_t e)
+{
+    for (; n < look->casts.n && look->casts.at[n].event == e; n++)
+        mr_rewrite_replay(&w->r, &w->again, look->casts.at[n].op);
+    return n;
+}
+
+/* Does running again end before an op that saves what it reads? */
+static bool ends_before_saver(const writer *w, uint32_t region)
+{
+    const uint32_t stop = w->l->look[region].stop;
+    return stop < w->l->regions.at[region].end && event_at(w, stop)->kind == MR_RUN
+           && w->l->only_once[event_at(w, stop)->id];
 }
 
 static void run_again(writer *w, uint32_t region)
 {
     const looked_region *look = &w->l->look[region];
     uint32_t casts = 0;
+    hold(w, look);
     for (uint32_t e = w->l->regions.at[region].begin; e < look->stop; e++) {
         const mr_event event = *event_at(w, e);
-        for (; casts < look->casts.n && look->casts.at[casts].event == e; casts++)
-            mr_rewrite_replay(&w->r, &w->again, look->casts.at[casts].op);
+        casts = cast_again(w, look, casts, e);
         if (event.kind == MR_DROP) drop_again(w, event.id, region);
         if (event.kind == MR_RUN && !w->l->only_once[event.id])
             w->copy[event.id] = mr_rewrite_replay(&w->r, &w->again, event.id);
     }
+    if (ends_before_saver(w, region)) casts = cast_again(w, look, casts, look->stop);
     drop_all_again(w, region);
     drop_casts(w, region, casts);
 }
@@ -109,7 +140,7 @@ static void drop_saved(writer *w, uint32_t o, uint32_t event)
 {
     const mr_op *op = &w->r.in->ops.at[o];
     for (uint32_t i = 0; i < op->saved.n; i++)
-        if (w->l->held_until[op->saved.at[i].tensor] == event)
+        if (w->held_until[op->saved.at[i].tensor] == event)
             mr_rewrite_drop(&w->r, &w->again, op->saved.at[i].tensor);
 }
 
@@ -247,8 +278,8 @@ mr_status recompute(mr_ctx *ctx, const mr_trace *in, const regions *list,
     MR_TRY(recompute_look(&w->r, list, how, &l));
     mr_where_init(&w->r, &w->again);
     mr_where_init(&w->r, &w->later);
-    w->copy = MR_NEW_N(ctx, uint32_t, in->ops.n);
-    for (uint32_t o = 0; o < in->ops.n; o++) w->copy[o] = MR_NONE;
+    w->copy = mr_none_of(ctx, in->ops.n);
+    w->held_until = mr_none_of(ctx, in->tensors.n);
     write_events(w);
     change_savers(w);
     return MR_OK;

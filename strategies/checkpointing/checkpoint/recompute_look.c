@@ -53,10 +53,13 @@ static bool is_listed(const char *list, const char *name)
     return false;
 }
 
-static bool saves_result(const mr_op *op)
+/* A kernel of several ops may have saved, as what one of them reads, what another one makes. */
+static bool saves_result(const looker *k, uint32_t o)
 {
+    const mr_op *op = &k->in->ops.at[o];
     for (uint32_t i = 0; i < op->saved.n; i++) {
         if (op->saved.at[i].as != MR_SAVED_INPUT) return true;
+        if (k->r->birth[storage_of(k, op->saved.at[i].tensor)] == o) return true;
         for (uint32_t j = 0; j < op->mutates.n; j++)
             if (op->mutates.at[j] == op->saved.at[i].tensor) return true;
     }
@@ -85,7 +88,7 @@ static void look_inside_op(looker *k, uint32_t region, uint32_t e)
     if (!op->saved.n) return;
     k->saves[region] = true;
     k->last_saver[region] = o; /* which need not run if it saves only what it reads */
-    k->l->look[region].stop = saves_result(op) ? e + 1 : e;
+    k->l->look[region].stop = saves_result(k, o) ? e + 1 : e;
 }
 
 static void look_inside(looker *k, uint32_t region)
@@ -95,7 +98,7 @@ static void look_inside(looker *k, uint32_t region)
         if (k->in->events.at[e].kind == MR_RUN) look_inside_op(k, region, e);
     const uint32_t last = k->last_saver[region];
     if (k->reentrant) k->l->look[region].stop = end;
-    else if (k->saves[region] && !saves_result(&k->in->ops.at[last]))
+    else if (k->saves[region] && !saves_result(k, last))
         k->l->only_once[last] = true;
     if (!k->saves[region]) REFUSE(k, region, "it saves nothing for the backward pass");
 }
@@ -298,8 +301,8 @@ static void hold_saved(looker *k)
         for (uint32_t i = 0; i < op->saved.n; i++) {
             const uint32_t t = op->saved.at[i].tensor;
             if (!is_made_in(k, storage_of(k, t), k->l->region_of[o])) continue;
-            if (k->l->held_until[t] == MR_NONE || k->l->held_until[t] < end)
-                k->l->held_until[t] = end;
+            const looked_hold hold = {t, end};
+            MR_PUSH(k->r->ctx, &k->l->look[k->l->region_of[o]].holds, hold);
         }
     }
 }
@@ -309,13 +312,14 @@ static void hold_saved(looker *k)
 static void hold_last(looker *k)
 {
     for (uint32_t i = 0; i < k->l->regions.n; i++) {
-        const looked_region *look = &k->l->look[i];
+        looked_region *look = &k->l->look[i];
         const mr_op *last = &k->in->ops.at[k->in->events.at[look->last].id];
         if (last->of != look->holder) continue;
         const mr_op *op = &k->in->ops.at[look->holder];
         for (uint32_t j = 0; j < op->saved.n; j++) {
-            const uint32_t t = op->saved.at[j].tensor;
-            if (k->l->born_in[storage_of(k, t)] == i) k->l->held_until[t] = look->last;
+            const looked_hold hold = {op->saved.at[j].tensor, look->last};
+            if (k->l->born_in[storage_of(k, hold.tensor)] != i) continue;
+            MR_PUSH(k->r->ctx, &look->holds, hold);
         }
     }
 }
@@ -400,7 +404,6 @@ static void begin(looker *k, const regions *list)
     k->last_saver = MR_NEW_N(ctx, uint32_t, list->n);
     l->kept = MR_NEW_N(ctx, bool, k->in->storages.n);
     l->only_once = MR_NEW_N(ctx, bool, k->in->ops.n);
-    l->held_until = mr_none_of(ctx, k->in->tensors.n);
     k->seen = mr_none_of(ctx, k->in->tensors.n);
     k->last_read = MR_NEW_N(ctx, uint32_t, k->in->storages.n);
     k->dropped = mr_none_of(ctx, k->in->tensors.n);

@@ -12,6 +12,12 @@ typedef struct looked_cast {
     uint32_t event, op;
 } looked_cast;
 
+/* A tensor inside that an op which does not run again has saved: its second run lasts until the
+ * last event of that op's gradient. */
+typedef struct looked_hold {
+    uint32_t tensor, until;
+} looked_hold;
+
 typedef struct looked_region {
     uint32_t stop;      /* event before which running it again ends */
     uint32_t trigger;   /* event, in the backward pass, before which it runs again */
@@ -21,6 +27,7 @@ typedef struct looked_region {
     numbers gradients;  /* tensors from outside that its gradients read */
     numbers late_drops; /* tensors inside whose drop is recorded after its end */
     MR_VEC(looked_cast) casts; /* by event */
+    MR_VEC(looked_hold) holds;
 } looked_region;
 
 typedef struct looked {
@@ -30,7 +37,6 @@ typedef struct looked {
     uint32_t *born_in;    /* by storage: region whose op writes it first; MR_NONE */
     bool *kept;           /* by storage: a result that the second run takes from the first */
     bool *only_once;      /* by op of a region: it saves something but does not run again */
-    uint32_t *held_until; /* by tensor: event after which no such op needs it; MR_NONE */
     bool *outlives;       /* by storage: born in a region, used outside of it */
     bool *moved_drop;     /* by event: a drop that is one of late_drops */
     uint32_t *ends;       /* by event: the region whose last gradient it computes; MR_NONE */
