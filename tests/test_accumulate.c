@@ -61,6 +61,27 @@ TEST(the_dimension_of_samples_has_fewer)
     mr_ctx_clear(&ctx);
 }
 
+/* PyTorch's own parts of one sample have 48 copies less: the twin gpt2-small-accumulate-8. */
+TEST(copies_that_one_sample_needs_not_are_counted)
+{
+    static const struct {
+        const char *spec;
+        bool remarks;
+    } cases[] = {{"accumulate:8", true}, {"batch:1", true}, {"accumulate:4", false}};
+    for (size_t i = 0; i < MR_COUNT(cases); i++) {
+        mr_ctx ctx = {0};
+        mr_trace in;
+        mr_answer answer;
+        CHECK(!evaluated(&ctx, "models/gpt2-small-b8-s1024.csv.gz", cases[i].spec, &in,
+                         &answer));
+        CHECK_EQ(answer.trace.remarks.n, cases[i].remarks);
+        if (answer.trace.remarks.n)
+            CHECK_HAS(answer.trace.remarks.at[0],
+                      "in each part 48 copies, such as in blocks.0.attention");
+        mr_ctx_clear(&ctx);
+    }
+}
+
 TEST(what_is_no_single_batch_is_refused)
 {
     refuses("models/bert-base-changing-b16.csv.gz", "accumulate:2", "after a backward pass");

@@ -54,6 +54,7 @@ static mr_status rewrite(mr_ctx *ctx, const void *of, const mr_trace *in, mr_tra
     }
     for (uint32_t o = 0; o < in->ops.n; o++)
         mr_share_op(&share, in, &in->ops.at[o], &out->ops.at[o]);
+    mr_share_remark(&r, &share, dimensions);
     out->about[MR_ABOUT_batch] = mr_printf(ctx, "%" PRIu64, chosen->samples);
     return MR_OK;
 }

@@ -115,6 +115,7 @@ twin chunk $plain gpt2-small-chunk-loss-8 $gpt --chunk loss:8
 twin amp+chunk $plain gpt2-small-amp-bfloat16-chunk-attention-4 $gpt --precision amp-bfloat16 --chunk attention:4
 twin amp+chunk $plain gpt2-small-amp-float16-chunk-loss-8 $gpt --precision amp-float16 --chunk loss:8
 twin accumulate $plain gpt2-small-accumulate-4 $gpt --accumulate 4
+twin accumulate $plain gpt2-small-accumulate-8 $gpt --accumulate 8
 twin amp+checkpoint $plain gpt2-small-amp-bfloat16-checkpoint $gpt --precision amp-bfloat16 --checkpoint block
 twin fuse $plain gpt2-small-fused $gpt --fused
 twin half $plain gpt2-small-float16-masters-static $gpt --precision float16 --masters static

@@ -263,5 +263,6 @@ mr_status micro_batches(mr_ctx *ctx, const mr_trace *in, uint64_t k, bool set_to
     for (uint32_t e = a.end; e < in->events.n; e++) mr_rewrite_keep(&a.r, &a.where, e);
     divide(&a); /* tensors of the last part that only its drops have named */
     warn_of_statistics(&a);
+    mr_share_remark(&a.r, &a.share, a.dimensions);
     return MR_OK;
 }

@@ -3,6 +3,8 @@
 
 #include "cost.h"
 
+#include <string.h>
+
 /* As torch.chunk divides: all parts have as many but the last, which has the rest.  Where it
  * would make fewer parts than asked for, none differs from another by more than one. */
 static uint64_t samples(const mr_share *share)
@@ -138,4 +140,55 @@ void mr_share_op(const mr_share *share, const mr_trace *trace, const mr_op *whol
     part->ns = whole->ns / share->parts;
     part->workspace = workspace(share, trace, whole);
     if (share->instead) part->ns = in_proportion(whole->ns, share->instead, share->batch);
+}
+
+/* ---- one sample -------------------------------------------------------------------------- */
+
+/* Lengths of a tensor of one sample, without those that are 1; returns how many. */
+static uint32_t lengths(const mr_share *share, const mr_tensor *t, uint32_t dimension,
+                        uint64_t *out)
+{
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        const uint64_t length = d == dimension ? t->shape[d] / share->batch : t->shape[d];
+        if (length != 1) out[n++] = length;
+    }
+    return n;
+}
+
+/* torch.reshape copies when it cannot join dimensions: `clone`, seen as `_unsafe_view`.  Where
+ * both have the same lengths but for that of the samples, one sample leaves nothing to join. */
+static bool is_spared(mr_ctx *ctx, const mr_share *share, const mr_trace *trace,
+                      const uint32_t *dimensions, const mr_op *copy, const mr_op *view)
+{
+    if (strcmp(copy->name, "aten::clone") != 0 || strcmp(view->name, "aten::_unsafe_view") != 0
+        || copy->out.n != 1 || view->in.n != 1 || view->in.at[0] != copy->out.at[0]
+        || dimensions[copy->out.at[0]] == MR_NONE || dimensions[view->out.at[0]] == MR_NONE)
+        return false;
+    const mr_tensor *x = &trace->tensors.at[copy->out.at[0]];
+    const mr_tensor *y = &trace->tensors.at[view->out.at[0]];
+    uint64_t *a = MR_NEW_N(ctx, uint64_t, x->rank + 1), *b = MR_NEW_N(ctx, uint64_t, y->rank + 1);
+    const uint32_t n = lengths(share, x, dimensions[copy->out.at[0]], a);
+    return n == lengths(share, y, dimensions[view->out.at[0]], b)
+           && !memcmp(a, b, n * sizeof *a);
+}
+
+void mr_share_remark(mr_rewrite *r, const mr_share *share, const uint32_t *dimensions)
+{
+    mr_share last = *share;
+    last.i = share->parts - 1;
+    if (share->batch < 2 || samples(&last) != 1) return;
+    uint32_t n = 0;
+    const mr_op *one = NULL;
+    for (uint32_t o = 0; o + 1 < r->in->ops.n; o++) {
+        const mr_op *copy = &r->in->ops.at[o];
+        if (!is_spared(r->ctx, share, r->in, dimensions, copy, copy + 1)) continue;
+        if (!one) one = copy;
+        n++;
+    }
+    if (n)
+        mr_rewrite_remark(r,
+                          "PyTorch joins dimensions of a single sample without the copy that more"
+                          " samples need; here copies stay, in each part %s, such as in %s",
+                          mr_show_count(r->ctx, n, "copy", "copies"), one->module);
 }

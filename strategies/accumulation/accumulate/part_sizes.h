@@ -7,7 +7,8 @@
  * and keeps its place in proportion.
  *
  * A part of one sample has all ops that more samples have, though PyTorch then does without
- * some copies: a transposed tensor of one sample needs none to be multiplied by batches.
+ * some copies: a transposed tensor of one sample needs none to be multiplied by batches.  A
+ * remark counts them.
  */
 #ifndef MR_PART_SIZES_H
 #define MR_PART_SIZES_H
@@ -31,5 +32,8 @@ mr_tensor mr_share_tensor(mr_ctx *ctx, const mr_share *share, const mr_tensor *w
 
 /* Sets operations and bytes read and written by a part of an op of `trace`. */
 void mr_share_op(const mr_share *share, const mr_trace *trace, const mr_op *whole, mr_op *part);
+
+/* Remarks which copies PyTorch does without where a part has one sample. */
+void mr_share_remark(mr_rewrite *r, const mr_share *share, const uint32_t *dimensions);
 
 #endif
