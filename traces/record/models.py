@@ -124,7 +124,7 @@ def by_formula(options, q, k, v, mask, causal, drop):
     if pieces == 1 and options.checkpoint != "attention" or not torch.is_grad_enabled():
         return core(q, k, v, 0)
     out, begin = [], 0
-    for piece in q.chunk(pieces, dim=2):
+    for piece in q.chunk(pieces, dim=2) if pieces > 1 else [q]:
         out.append(checkpoint(core, piece, k, v, begin, use_reentrant=False))
         begin += piece.shape[2]
     return torch.cat(out, dim=2) if pieces > 1 else out[0]
