@@ -8,6 +8,7 @@
 #include "backend_cuda.h"
 
 enum { TRIES = 15, LAUNCHES = 1000 };
+enum { SMALL = 2, STEP = 32, LARGE = 256 }; /* MiB; a pool grows by steps */
 
 typedef struct bench {
     mr_cuda *c;
@@ -67,7 +68,6 @@ static mr_status time_take(const bench *b, uint64_t bytes, double *take, double 
 
 static mr_status measure_calls(const bench *b, mr_device *out)
 {
-    enum { SMALL = 2, LARGE = 256 }; /* MiB */
     double take[2], give[2];
     MR_TRY(time_take(b, SMALL * MR_MIB, &take[0], &give[0]));
     MR_TRY(time_take(b, LARGE * MR_MIB, &take[1], &give[1]));
@@ -100,6 +100,64 @@ static mr_status measure_pages(const bench *b, mr_device *out)
     out->map_ns_per_page = whole(median(maps, TRIES));
     out->unmap_ns_per_page = whole(median(unmaps, TRIES));
     return mr_cuda_release(c, b->ctx, &range, 0);
+}
+
+/* ---- pools ------------------------------------------------------------------------------- */
+
+typedef struct pool_costs { /* ns of one call each */
+    double take[TRIES], give[TRIES], trim[TRIES];
+} pool_costs;
+
+/* The pool keeps what it has, unless it is emptied after each try. */
+static mr_status time_pool(const bench *b, uint64_t bytes, bool empties, pool_costs *out)
+{
+    const mr_cuda_driver *d = &b->c->driver;
+    for (uint32_t i = 0; i < TRIES; i++) {
+        mr_cuda_pointer at;
+        mr_cuda_stream *stream = b->c->lane[0].stream;
+        uint64_t began = mr_cuda_clock();
+        MR_TRY(check(b, d->take_pooled(&at, bytes, b->c->pool, stream), "give memory"));
+        out->take[i] = since(began);
+        began = mr_cuda_clock();
+        MR_TRY(check(b, d->give_pooled(at, stream), "take memory back"));
+        out->give[i] = since(began);
+        MR_TRY(check(b, d->wait(), "finish its work"));
+        began = mr_cuda_clock();
+        if (empties) MR_TRY(check(b, d->trim(b->c->pool, 0), "trim a pool of memory"));
+        out->trim[i] = since(began);
+    }
+    return MR_OK;
+}
+
+/* A fixed part and one by the MiB, of what two sizes take; `other` is in both and not meant. */
+static void tell_line(double small, double large, double other, uint64_t *fixed,
+                      uint64_t *per_mib)
+{
+    const double slope = (large - small) / (LARGE - STEP);
+    *per_mib = whole(slope);
+    *fixed = whole(small - STEP * (slope > 0 ? slope : 0) - other);
+}
+
+static mr_status measure_pools(const bench *b, mr_device *out)
+{
+    const mr_placement pooled = {.pooled = MR_POOLED};
+    pool_costs small, large, kept;
+    int has = 0;
+    MR_TRY(check(b, b->c->driver.attribute(&has, MR_CUDA_HAS_POOLS, b->c->gpu),
+                 "describe itself"));
+    if (!has) return MR_OK;
+    MR_TRY(mr_cuda_pool_open(b->c, b->ctx, &pooled));
+    MR_TRY(time_pool(b, STEP * MR_MIB, true, &small));
+    MR_TRY(time_pool(b, LARGE * MR_MIB, true, &large));
+    MR_TRY(time_pool(b, STEP * MR_MIB, false, &kept)); /* the first of these grows once more */
+    const double take = median(kept.take, TRIES);
+    out->pool_take_ns = whole(take);
+    out->pool_give_ns = whole(median(kept.give, TRIES));
+    tell_line(median(small.take, TRIES), median(large.take, TRIES), take, &out->pool_grow_ns,
+              &out->pool_grow_ns_per_mib);
+    tell_line(median(small.trim, TRIES), median(large.trim, TRIES), 0, &out->pool_trim_ns,
+              &out->pool_trim_ns_per_mib);
+    return mr_cuda_pool_close(b->c, b->ctx);
 }
 
 /* ---- the device's own clock -------------------------------------------------------------- */
@@ -291,6 +349,7 @@ static mr_status measure(bench *b, mr_device *out)
     MR_TRY(describe(b, out));
     MR_TRY(measure_calls(b, out));
     MR_TRY(measure_pages(b, out));
+    MR_TRY(measure_pools(b, out));
     mr_status status = prepare(b);
     if (!status) status = measure_speeds(b, out);
     if (!status) status = measure_products(b, out);

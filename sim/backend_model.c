@@ -12,6 +12,7 @@ typedef struct model {
     const mr_device *device;
     const mr_trace *trace;
     mr_timeline timeline;
+    bool pooled;                /* storages are asked of a pool of the driver, one by one */
     uint64_t memory, recompute; /* ns */
 } model;
 
@@ -20,6 +21,7 @@ static mr_status open(mr_ctx *ctx, const mr_assignment *assignment, void **self)
     model *m = MR_NEW(ctx, model);
     m->device = assignment->device;
     m->trace = assignment->trace;
+    m->pooled = assignment->placement && assignment->placement->pooled != MR_NOT_POOLED;
     mr_timeline_begin(ctx, &m->timeline);
     *self = m;
     return MR_OK;
@@ -42,20 +44,25 @@ static mr_status reserve(void *self, mr_ctx *ctx, const mr_segment *segment, uin
 {
     (void)ctx, (void)index;
     model *m = self;
-    if (!segment->expandable) /* reserving addresses alone costs next to nothing */
-        call(m, m->device->malloc_ns
-                    + m->device->malloc_ns_per_mib * mebibytes(segment->bytes));
+    const mr_device *d = m->device;
+    if (m->pooled)
+        call(m, d->pool_grow_ns + d->pool_grow_ns_per_mib * mebibytes(segment->bytes));
+    else if (!segment->expandable) /* reserving addresses alone costs next to nothing */
+        call(m, d->malloc_ns + d->malloc_ns_per_mib * mebibytes(segment->bytes));
     return MR_OK;
 }
 
-/* cudaFree waits for all of the device. */
+/* cudaFree waits for all of the device, and a pool is trimmed when that has been waited for. */
 static mr_status release(void *self, mr_ctx *ctx, const mr_segment *segment, uint32_t index)
 {
     (void)ctx, (void)index;
     model *m = self;
+    const mr_device *d = m->device;
+    const uint64_t size = mebibytes(segment->bytes);
     if (segment->expandable) return MR_OK;
     mr_timeline_settle(&m->timeline);
-    call(m, m->device->free_ns + m->device->free_ns_per_mib * mebibytes(segment->bytes));
+    call(m, m->pooled ? d->pool_trim_ns + d->pool_trim_ns_per_mib * size
+                      : d->free_ns + d->free_ns_per_mib * size);
     return MR_OK;
 }
 
@@ -84,6 +91,24 @@ static mr_status unmap(void *self, mr_ctx *ctx, const mr_segment *segment,
     if (stretch->handle == MR_STANDING) return MR_OK;
     mr_timeline_join(&m->timeline, segment->stream);
     call(m, m->device->unmap_ns_per_page * pages(segment, stretch->bytes));
+    return MR_OK;
+}
+
+/* What an allocator of the program does for a storage is in the host's time of an op; calls of
+ * the driver come on top. */
+static mr_status bind(void *self, mr_ctx *ctx, uint32_t storage, const mr_block *block)
+{
+    (void)ctx, (void)block;
+    model *m = self;
+    if (m->pooled && m->trace->storages.at[storage].bytes) call(m, m->device->pool_take_ns);
+    return MR_OK;
+}
+
+static mr_status unbind(void *self, mr_ctx *ctx, uint32_t storage)
+{
+    (void)ctx;
+    model *m = self;
+    if (m->pooled && m->trace->storages.at[storage].bytes) call(m, m->device->pool_give_ns);
     return MR_OK;
 }
 
@@ -137,6 +162,8 @@ const mr_backend mr_backend_model = {
     .release = release,
     .map = map,
     .unmap = unmap,
+    .bind = bind,
+    .unbind = unbind,
     .exec = exec,
     .times = times,
     .close = close,

@@ -19,6 +19,12 @@
     X(free_ns_per_mib)                                                                \
     X(map_ns_per_page)    /* creating, mapping and opening 2 MiB of memory */         \
     X(unmap_ns_per_page)                                                              \
+    X(pool_take_ns)       /* an allocation that a pool of the driver serves */        \
+    X(pool_give_ns)       /* and what goes back to it */                              \
+    X(pool_grow_ns)       /* it takes memory from the device, beyond that */          \
+    X(pool_grow_ns_per_mib)                                                           \
+    X(pool_trim_ns)       /* and gives it back */                                     \
+    X(pool_trim_ns_per_mib)                                                           \
     X(processors)         /* streaming multiprocessors */                             \
     X(launch_ns)          /* host: the driver's share of launching a kernel */        \
     X(host_ns)            /* host: the framework's share of an op with a kernel */    \

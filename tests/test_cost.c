@@ -23,6 +23,10 @@ static const mr_device round_device = {
     .kernel_ns = 1,
     .malloc_ns = 100,
     .free_ns = 50,
+    .pool_take_ns = 10,
+    .pool_give_ns = 4,
+    .pool_grow_ns = 30,
+    .pool_grow_ns_per_mib = 1,
 };
 
 static uint32_t tensor(mr_ctx *ctx, mr_trace *trace, uint64_t bytes, const char *dtype,
@@ -409,6 +413,19 @@ TEST(giving_memory_back_waits_for_the_device)
     const mr_metrics m = measured(&ctx, &trace, "native", 1);
     CHECK(m.time >= 1100 + 50);
     CHECK_EQ(m.device_time, 2 * 100 + 2 * 50);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(a_pool_of_the_driver_is_asked_for_every_storage)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace = chain(&ctx, 2, 500);
+    /* it has grown for what was there before, and 1 and 2 come and go */
+    CHECK_EQ(measured(&ctx, &trace, "cudamallocasync", 1).device_time, 2 * 10 + 2 * 4);
+    trace.storages.at[0].before = trace.storages.at[0].after = false;
+    trace.tensors.at[0].bytes = trace.storages.at[0].bytes = 0;
+    CHECK_EQ(measured(&ctx, &trace, "cudamallocasync", 1).device_time,
+             2 * 10 + 2 * 4 + 30 + 32);
     mr_ctx_clear(&ctx);
 }
 

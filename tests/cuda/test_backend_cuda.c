@@ -224,6 +224,8 @@ TEST(calibration_tells_what_a_device_has_and_leaves_the_rest)
     CHECK_EQ(measured.fp32, 7000000000000);
     CHECK(measured.bandwidth && measured.link);
     CHECK(measured.fp16 && measured.bf16 && measured.eff_matmul_fp32);
+    CHECK(measured.pool_take_ns && measured.pool_give_ns);
+    CHECK(fake_cuda_calls_of("cuMemPoolTrimTo") > 20 && fake_cuda_calls_of("cuMemFreeAsync") > 40);
 }
 
 /* All calls up to the launches, of which there are thousands, and some of these. */
@@ -232,7 +234,7 @@ TEST(whatever_call_of_a_calibration_fails_nothing_is_left_behind)
     mr_device measured;
     CHECK(calibrate(0, &measured) == MR_OK);
     const uint64_t calls = fake_cuda_calls();
-    for (uint64_t n = 1; n <= calls; n += n < 250 ? 1 : 1499)
+    for (uint64_t n = 1; n <= calls; n += n < 350 ? 1 : 1499)
         CHECK(calibrate(n, &measured) == MR_EDEVICE);
     for (uint64_t n = calls - 10; n <= calls; n++)
         CHECK(calibrate(n, &measured) == MR_EDEVICE);
