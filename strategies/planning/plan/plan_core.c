@@ -154,19 +154,19 @@ void plan_core_make(mr_ctx *ctx, const plan_field *whole, uint64_t height, plan_
 
 void plan_core_finish(mr_ctx *ctx, const plan_field *whole, plan_core *core)
 {
-    plan_shelf shelf = {.ctx = ctx};
+    plan_shelf *shelf =
+        plan_shelf_new(ctx, plan_field_lives(ctx, whole), whole->n, whole->sections);
     bool *waits = MR_NEW_N(ctx, bool, whole->n);
     for (uint32_t i = 0; i < core->aside.n; i++) waits[core->aside.at[i]] = true;
     for (uint32_t i = 0; i < whole->n; i++) {
         const plan_box *b = &whole->boxes[i];
         const uint64_t base = core->base[i];
-        if (!waits[i])
-            plan_shelf_put(&shelf, &(plan_stay){base, base + b->size, b->from, b->to});
+        if (!waits[i]) plan_shelf_put(shelf, i, base, base + b->size);
     }
     for (uint32_t i = core->aside.n; i--;) {
         const uint32_t box = core->aside.at[i];
         const plan_box *b = &whole->boxes[box];
-        const uint64_t base = core->base[box] = plan_first_fit(&shelf, b);
-        plan_shelf_put(&shelf, &(plan_stay){base, base + b->size, b->from, b->to});
+        const uint64_t base = core->base[box] = plan_first_fit(shelf, b);
+        plan_shelf_put(shelf, box, base, base + b->size);
     }
 }

@@ -126,6 +126,14 @@ void plan_field_make(mr_ctx *ctx, const plan_problem *problem, plan_field *out)
     out->unit = unit;
 }
 
+plan_life *plan_field_lives(mr_ctx *ctx, const plan_field *field)
+{
+    plan_life *lives = MR_NEW_N(ctx, plan_life, field->n);
+    for (uint32_t i = 0; i < field->n; i++)
+        lives[i] = (plan_life){field->boxes[i].from, field->boxes[i].to};
+    return lives;
+}
+
 void plan_field_layout(mr_ctx *ctx, const plan_problem *problem, const plan_field *field,
                        const uint64_t *base, plan_layout *out)
 {

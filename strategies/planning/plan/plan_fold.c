@@ -76,13 +76,34 @@ static uint32_t moment_of(const folder *f, uint32_t turn, uint32_t begun)
     return come >= f->main[turn] ? come - f->main[turn] + 1 : 0;
 }
 
+/* How many iterations end at the time or before. */
+static uint32_t turns_over(const plan_problem *whole, uint64_t time)
+{
+    uint32_t low = 0, high = whole->turns.n;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (whole->turns.at[middle] <= time) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+static uint32_t turn_of(const folder *f, uint32_t buffer)
+{
+    uint32_t low = 0, high = f->whole->turns.n;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (f->begin[middle + 1] <= buffer) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
 static life life_of(const folder *f, uint32_t buffer)
 {
     const plan_buffer *b = &f->whole->buffers.at[buffer];
     const uint32_t turns = f->whole->turns.n, begun = begun_before(f->whole, b->upper);
-    life l = {0};
-    while (buffer >= f->begin[l.first + 1]) l.first++;
-    while (l.last < turns && b->upper >= f->whole->turns.at[l.last]) l.last++;
+    life l = {.first = turn_of(f, buffer), .last = turns_over(f->whole, b->upper)};
     l.from = moment_of(f, l.first, buffer);
     if (l.last == turns || (l.last && begun == f->begin[l.last])) { /* behind an end */
         l.last--;

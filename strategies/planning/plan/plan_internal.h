@@ -9,29 +9,40 @@
 uint64_t plan_round(uint64_t bytes, uint64_t to); /* up; to 0: to a power of two */
 uint64_t plan_height(const plan_problem *problem, const uint64_t *offset);
 
+/* ---- lives that meet -------------------------------------------------------------------- */
+
+typedef struct plan_life { /* sections from <= s < to */
+    uint32_t from, to;
+} plan_life;
+
+/* Lives known beforehand, entered one after the other.  It keeps `lives`. */
+typedef struct plan_lives plan_lives;
+plan_lives *plan_lives_new(mr_ctx *ctx, const plan_life *lives, uint32_t n, uint32_t sections);
+void plan_lives_enter(plan_lives *lives, uint32_t life);
+/* How many of those entered meet [from, to), and which; `out` has room for them. */
+uint32_t plan_lives_count(const plan_lives *lives, uint32_t from, uint32_t to);
+uint32_t plan_lives_meet(const plan_lives *lives, uint32_t from, uint32_t to, uint32_t *out);
+
 /* ---- what has its place --------------------------------------------------------------- */
 
-typedef struct plan_stay { /* bytes low <= byte < high during sections from <= s < to */
-    uint64_t low, high;
-    uint32_t from, to;
-} plan_stay;
-
 typedef struct plan_board plan_board;
+typedef struct plan_shelf plan_shelf;
 
-typedef struct plan_shelf { /* empty: {.ctx = ctx} */
-    mr_ctx *ctx;
-    plan_board *first;
-} plan_shelf;
-
-typedef struct plan_walk {
-    const plan_board *board, *next;
-    uint32_t from, to, at, n;
+typedef struct plan_walk { /* one at a time; putting something ends it */
+    plan_shelf *shelf;
+    plan_board *board;
+    uint32_t from, to, next, at, n;
+    bool marked;
     uint8_t list[128]; /* pieces of the board that are in the way */
 } plan_walk;
 
-void plan_shelf_put(plan_shelf *shelf, const plan_stay *piece);
+/* For pieces of these lives, which it keeps.  O(log n + pieces in the way) for a walk, and
+ * O(log n) for a piece that is put, but for the row of boards, n / 64 of them at the most, that
+ * is moved once in 64 times. */
+plan_shelf *plan_shelf_new(mr_ctx *ctx, const plan_life *lives, uint32_t n, uint32_t sections);
+void plan_shelf_put(plan_shelf *shelf, uint32_t piece, uint64_t low, uint64_t high);
 /* Visits what is there during [from, to) in the order of `low`. */
-plan_walk plan_shelf_walk(const plan_shelf *shelf, uint32_t from, uint32_t to);
+plan_walk plan_shelf_walk(plan_shelf *shelf, uint32_t from, uint32_t to);
 bool plan_shelf_next(plan_walk *walk, uint64_t *low, uint64_t *high);
 
 /* ---- putting one buffer after the other where it fits -------------------------------- */
@@ -100,7 +111,8 @@ void plan_field_layout(mr_ctx *ctx, const plan_problem *problem, const plan_fiel
                        const uint64_t *base, plan_layout *out);
 
 /* The lowest place for a box among what is on the shelf. */
-uint64_t plan_first_fit(const plan_shelf *shelf, const plan_box *box);
+uint64_t plan_first_fit(plan_shelf *shelf, const plan_box *box);
+plan_life *plan_field_lives(mr_ctx *ctx, const plan_field *field);
 
 /* ---- the core of a problem -------------------------------------------------------------- */
 

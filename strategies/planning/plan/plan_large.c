@@ -12,7 +12,8 @@ struct plan_large {
     const plan_field *field;
     plan_field top; /* the large boxes; `buffer` is their number in the field */
     plan_diver *diver;
-    bool *is_large; /* by box of the field */
+    const plan_life *lives; /* by box of the field */
+    bool *is_large;         /* by box of the field */
     uint32_t *rank, *order;
     uint64_t *base; /* by box of `top` */
 };
@@ -62,6 +63,7 @@ plan_large *plan_large_new(mr_ctx *ctx, const plan_field *field, uint32_t share,
     }
     plan_field_of_boxes(ctx, boxes, large, field->sections, &l->top);
     l->diver = plan_diver_new(ctx, &l->top);
+    l->lives = plan_field_lives(ctx, field);
     plan_dive_key(ctx, &l->top, key, l->rank);
     for (uint32_t i = 0; i < large; i++) rank[boxes[i].buffer] = l->rank[i];
     return l;
@@ -70,7 +72,7 @@ plan_large *plan_large_new(mr_ctx *ctx, const plan_field *field, uint32_t share,
 uint64_t plan_large_lay(plan_large *l, const uint32_t *rank, uint64_t *base)
 {
     mr_ctx scratch = {0};
-    plan_shelf shelf = {.ctx = &scratch};
+    plan_shelf *shelf = plan_shelf_new(&scratch, l->lives, l->field->n, l->field->sections);
     const uint32_t n = l->field->n;
     for (uint32_t i = 0; i < n; i++) l->order[rank[i]] = i;
     for (uint32_t i = 0; i < l->top.n; i++) l->rank[i] = rank[l->top.boxes[i].buffer];
@@ -79,14 +81,14 @@ uint64_t plan_large_lay(plan_large *l, const uint32_t *rank, uint64_t *base)
         const uint32_t box = l->top.boxes[i].buffer;
         const plan_box *b = &l->field->boxes[box];
         base[box] = l->base[i];
-        plan_shelf_put(&shelf, &(plan_stay){base[box], base[box] + b->size, b->from, b->to});
+        plan_shelf_put(shelf, box, base[box], base[box] + b->size);
     }
     for (uint32_t i = 0; i < n; i++) {
         const uint32_t box = l->order[i];
         const plan_box *b = &l->field->boxes[box];
         if (l->is_large[box]) continue;
-        const uint64_t at = base[box] = plan_first_fit(&shelf, b);
-        plan_shelf_put(&shelf, &(plan_stay){at, at + b->size, b->from, b->to});
+        const uint64_t at = base[box] = plan_first_fit(shelf, b);
+        plan_shelf_put(shelf, box, at, at + b->size);
         if (at + b->size > height) height = at + b->size;
     }
     mr_ctx_clear(&scratch);
