@@ -11,8 +11,14 @@
  *
  * Nothing is ever put below something else, so a layout is decided by the ranks alone.  Every
  * step places a box or removes a run: there are O(n) of them.
+ *
+ * Boxes that are not placed are the leaves of a tree.  A box is a point of a plane, its
+ * beginning one way, its end the other, and leaves follow a curve that fills the plane (Morton,
+ * 1966): of the subtrees few are both inside and outside of what a valley takes.
  */
 #include "plan_internal.h"
+
+#include <stdlib.h>
 
 typedef struct run {
     uint64_t height;
@@ -20,17 +26,58 @@ typedef struct run {
     uint32_t left, right; /* neighbours, MR_NONE at the ends */
 } run;
 
-typedef struct tip { /* of a subtree: smallest rank and end of the boxes that are not placed */
-    uint32_t rank, to;
+typedef struct tip { /* of the boxes of a subtree: smallest rank and end, largest beginning */
+    uint32_t rank, to, from;
 } tip;
 
 struct plan_diver {
     const plan_field *field;
     run *runs;
     uint32_t used, spare; /* runs: how many were ever made; list of those that are free */
-    tip *tips;            /* a tree over the boxes in their order; leaves begin at `leaves` */
+    tip *tips;            /* a tree; leaves begin at `leaves` */
     uint32_t leaves;
+    uint32_t *leaf, *box; /* by box: its leaf; by leaf: its box */
 };
+
+/* ---- a curve that fills the plane ---------------------------------------------------- */
+
+typedef struct point {
+    uint64_t along; /* the curve */
+    uint32_t box;
+} point;
+
+static int by_curve(const void *left, const void *right)
+{
+    const point *a = left, *b = right;
+    if (a->along != b->along) return a->along < b->along ? -1 : 1;
+    return (a->box > b->box) - (a->box < b->box);
+}
+
+/* Its bits, with a zero before each. */
+static uint64_t spread(uint64_t number)
+{
+    uint64_t x = number;
+    x = (x | x << 16) & 0x0000ffff0000ffffu;
+    x = (x | x << 8) & 0x00ff00ff00ff00ffu;
+    x = (x | x << 4) & 0x0f0f0f0f0f0f0f0fu;
+    x = (x | x << 2) & 0x3333333333333333u;
+    return (x | x << 1) & 0x5555555555555555u;
+}
+
+static void line_up(mr_ctx *ctx, plan_diver *d)
+{
+    const uint32_t n = d->field->n;
+    point *points = MR_NEW_N(ctx, point, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const plan_box *b = &d->field->boxes[i];
+        points[i] = (point){spread(b->from) << 1 | spread(b->to), i};
+    }
+    qsort(points, n, sizeof *points, by_curve);
+    for (uint32_t i = 0; i < n; i++) {
+        d->box[i] = points[i].box;
+        d->leaf[points[i].box] = i;
+    }
+}
 
 plan_diver *plan_diver_new(mr_ctx *ctx, const plan_field *field)
 {
@@ -40,61 +87,65 @@ plan_diver *plan_diver_new(mr_ctx *ctx, const plan_field *field)
     while (d->leaves < field->n) d->leaves *= 2;
     d->tips = MR_NEW_N(ctx, tip, 2 * (size_t)d->leaves);
     d->runs = MR_NEW_N(ctx, run, 2 * (size_t)field->n + 2);
+    d->leaf = MR_NEW_N(ctx, uint32_t, field->n);
+    d->box = MR_NEW_N(ctx, uint32_t, field->n);
+    line_up(ctx, d);
     return d;
 }
 
 /* ---- boxes that are not placed ------------------------------------------------------- */
 
-static tip lower_of(tip a, tip b)
+static const tip none = {UINT32_MAX, UINT32_MAX, 0};
+
+static tip both(const plan_diver *d, uint32_t i)
 {
-    return (tip){a.rank < b.rank ? a.rank : b.rank, a.to < b.to ? a.to : b.to};
+    const tip *a = &d->tips[2 * i], *b = a + 1;
+    return (tip){.rank = a->rank < b->rank ? a->rank : b->rank,
+                 .to = a->to < b->to ? a->to : b->to,
+                 .from = a->from > b->from ? a->from : b->from};
 }
 
 static void plant(plan_diver *d, const uint32_t *rank)
 {
-    const tip none = {UINT32_MAX, UINT32_MAX};
-    for (uint32_t i = 0; i < d->leaves; i++)
-        d->tips[d->leaves + i] = i < d->field->n ? (tip){rank[i], d->field->boxes[i].to} : none;
-    for (uint32_t i = d->leaves; i-- > 1;)
-        d->tips[i] = lower_of(d->tips[2 * i], d->tips[2 * i + 1]);
+    for (uint32_t i = 0; i < d->leaves; i++) d->tips[d->leaves + i] = none;
+    for (uint32_t i = 0; i < d->field->n; i++) {
+        const plan_box *b = &d->field->boxes[i];
+        d->tips[d->leaves + d->leaf[i]] = (tip){rank[i], b->to, b->from};
+    }
+    for (uint32_t i = d->leaves; i-- > 1;) d->tips[i] = both(d, i);
 }
 
 static void cut_down(plan_diver *d, uint32_t box)
 {
-    uint32_t i = d->leaves + box;
-    d->tips[i] = (tip){UINT32_MAX, UINT32_MAX};
-    while (i /= 2) d->tips[i] = lower_of(d->tips[2 * i], d->tips[2 * i + 1]);
+    uint32_t i = d->leaves + d->leaf[box];
+    d->tips[i] = none;
+    while (i /= 2) d->tips[i] = both(d, i);
 }
 
 typedef struct wish {
-    uint32_t first, end; /* boxes that begin in the valley */
-    uint32_t to;         /* and must end in it */
-    uint32_t rank, box;  /* best so far */
+    uint32_t from, to;   /* of the valley */
+    uint32_t rank, leaf; /* best so far */
 } wish;
 
-/* The subtree stands for boxes [low, low + width). */
-static void look(const plan_diver *d, wish *w, uint32_t i, uint32_t low, uint32_t width)
+static void look(const plan_diver *d, wish *w, uint32_t i)
 {
-    if (low >= w->end || low + width <= w->first) return;
-    if (d->tips[i].to > w->to || d->tips[i].rank >= w->rank) return;
-    if (width == 1) {
-        w->rank = d->tips[i].rank;
-        w->box = low;
+    const tip *t = &d->tips[i];
+    if (t->rank >= w->rank || t->to > w->to || t->from < w->from) return;
+    if (i >= d->leaves) {
+        w->rank = t->rank;
+        w->leaf = i - d->leaves;
         return;
     }
-    const uint32_t half = width / 2;
-    const bool left_first = d->tips[2 * i].rank < d->tips[2 * i + 1].rank;
-    if (left_first) look(d, w, 2 * i, low, half);
-    look(d, w, 2 * i + 1, low + half, half);
-    if (!left_first) look(d, w, 2 * i, low, half);
+    const uint32_t right_first = d->tips[2 * i + 1].rank < d->tips[2 * i].rank;
+    look(d, w, 2 * i + right_first);
+    look(d, w, 2 * i + 1 - right_first);
 }
 
 static uint32_t best_in(const plan_diver *d, const run *valley)
 {
-    wish w = {d->field->first[valley->from], d->field->first[valley->to], valley->to,
-              UINT32_MAX, MR_NONE};
-    if (w.first < w.end) look(d, &w, 1, 0, d->leaves);
-    return w.box;
+    wish w = {valley->from, valley->to, UINT32_MAX, MR_NONE};
+    look(d, &w, 1);
+    return w.leaf == MR_NONE ? MR_NONE : d->box[w.leaf];
 }
 
 /* ---- the skyline --------------------------------------------------------------------- */
