@@ -13,6 +13,7 @@ typedef struct first_step {
     uint32_t *birth; /* by storage: event before which it is made; MR_NONE: as recorded */
     bool *used;      /* by storage: by an op of the first step, so far */
     bool *absent;    /* by storage: a gradient that is only let go in the first step */
+    bool *master;    /* by storage: a state from which the update copies to parameters */
     uint32_t row;    /* event of the first of the ops of the update in a row; MR_NONE */
 } first_step;
 
@@ -25,7 +26,28 @@ static bool is_state(const first_step *f, uint32_t s)
 {
     const mr_storage *storage = storage_at(f, s);
     return storage->role == MR_ROLE_state && storage->before && storage->after
-           && storage->device == f->schedule->device;
+           && storage->device == f->schedule->device && !f->master[s];
+}
+
+static uint32_t storage_of(const first_step *f, uint32_t tensor)
+{
+    return f->schedule->trace->tensors.at[tensor].storage;
+}
+
+/* What goes to parameters after its update began as a copy of them, when the program made its
+ * optimizer. */
+static void find_masters(first_step *f)
+{
+    const mr_trace *trace = f->schedule->trace;
+    for (uint32_t o = 0; o < trace->ops.n; o++) {
+        const mr_op *op = &trace->ops.at[o];
+        bool fills = false;
+        if (op->phase != MR_UPDATE || !strstr(op->name, "copy_")) continue;
+        for (uint32_t i = 0; i < op->mutates.n; i++)
+            fills |= storage_at(f, storage_of(f, op->mutates.at[i]))->role == MR_ROLE_parameter;
+        for (uint32_t i = 0; fills && i < op->in.n; i++)
+            f->master[storage_of(f, op->in.at[i])] = true;
+    }
 }
 
 /* All states of a group of parameters are made before the first of them is updated. */
@@ -36,7 +58,7 @@ static void look_at_op(first_step *f, uint32_t e, const mr_op *op)
     else if (f->row == MR_NONE) f->row = e;
     for (size_t l = 0; l < MR_COUNT(lists); l++)
         for (uint32_t i = 0; i < lists[l].n; i++) {
-            const uint32_t s = f->schedule->trace->tensors.at[lists[l].at[i]].storage;
+            const uint32_t s = storage_of(f, lists[l].at[i]);
             f->used[s] = true;
             if (f->birth[s] == MR_NONE && is_state(f, s))
                 f->birth[s] = f->row == MR_NONE ? e : f->row;
@@ -112,7 +134,9 @@ void mr_schedule_first_step(mr_ctx *ctx, mr_trace *trace, mr_schedule *schedule)
                     .birth = mr_none_of(ctx, n),
                     .used = MR_NEW_N(ctx, bool, n),
                     .absent = MR_NEW_N(ctx, bool, n),
+                    .master = MR_NEW_N(ctx, bool, n),
                     .row = MR_NONE};
+    find_masters(&f);
     look(&f);
     write_events(ctx, &f, schedule);
     mr_storage *own = MR_NEW_N(ctx, mr_storage, n); /* others read the trace's as well */

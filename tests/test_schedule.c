@@ -203,6 +203,28 @@ TEST(the_first_step_makes_states_before_its_update_and_knows_no_gradient_before)
     mr_ctx_clear(&ctx);
 }
 
+/* Masters of parameters in half precision are made with them, not before the first update. */
+TEST(a_state_that_is_copied_to_a_parameter_is_there_from_the_beginning)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace = training(&ctx);
+    trace.storages.at[0].role = MR_ROLE_parameter;
+    add_op(&ctx, &trace, 1, 0);
+    mr_op *copy = &trace.ops.at[trace.ops.n - 1];
+    copy->mutates = copy->out;
+    copy->out.n = 0;
+    copy->phase = MR_UPDATE;
+    CHECK_STR(begun(&ctx, &trace, 1), "+3 #0 +4 #1 -3 +1 #2 #3");
+    trace = training(&ctx);
+    trace.storages.at[0].role = MR_ROLE_parameter;
+    MR_PUSH(&ctx, &trace.ops, *copy);
+    MR_PUSH(&ctx, &trace.events, (mr_event){MR_RUN, trace.ops.n - 1});
+    trace.ops.at[trace.ops.n - 1].name = "aten::_foreach_copy_";
+    CHECK_STR(begun(&ctx, &trace, 1), "+3 #0 +4 #1 -3 #2 #3");
+    CHECK(trace.storages.at[1].before);
+    mr_ctx_clear(&ctx);
+}
+
 /* A gradient that an op of the step reads has to be there. */
 TEST(a_gradient_that_is_read_is_there_in_the_first_step_too)
 {
