@@ -33,9 +33,18 @@ static bool is_divided(const gathers *g, uint32_t s)
 
 /* ---- out of a buffer --------------------------------------------------------------------- */
 
+/* Parts may be cast on their way in: to a buffer that all of this one comes from. */
+static uint32_t first_of(const gathers *g, uint32_t buffer)
+{
+    const mr_ids in = g->after->ops.at[g->filler[buffer]].in;
+    const uint32_t s = storage_of(g, in.at[0]);
+    return in.n == 1 && g->filler[s] != MR_NONE ? s : buffer;
+}
+
 static bool is_filled_with(const gathers *g, uint32_t buffer, const mr_op *op, uint32_t i)
 {
     const uint32_t s = storage_of(g, op->in.at[i]);
+    buffer = first_of(g, buffer);
     const mr_ids parts = g->after->ops.at[g->filler[buffer]].in;
     return i < parts.n && storage_of(g, parts.at[i]) == s
            && g->changed[s] <= g->filled[buffer];

@@ -297,6 +297,10 @@ TEST(what_cannot_be_is_refused)
             "before its backward pass is over");
     refuses("timed/bert-base-classifier-b24-s384.csv.gz", "fsdp", "does not say whose gradients");
     refuses_as(MR_EUSAGE, BERT, "fsdp:module=none.*", "no module of");
+    refuses_as(MR_EUSAGE, BERT, "fsdp:param_dtype=bfloat16", "half makes it so");
+    refuses_as(MR_EUSAGE, BERT, "half:float16+fsdp:param_dtype=bfloat16", "expected bfloat16");
+    refuses_as(MR_EUSAGE, BERT, "half+fsdp:param_dtype=bfloat16,reduce_dtype=float16",
+               "expected float32 or what param_dtype says");
 }
 
 /* ---- planted mistakes -------------------------------------------------------------------- */
@@ -376,6 +380,41 @@ TEST(the_referee_sees_what_is_wrong)
         "expected a buffer with", "expected a collective to send it",
     };
     referee_says(GPT2, "fsdp", plant, said, MR_COUNT(said));
+}
+
+/* Parts in float32 are cast before they are sent. */
+static void plant_in_cast(mr_ctx *ctx, const mr_trace *in, mr_trace *t, uint32_t mistake)
+{
+    const uint32_t root = op_named(t, in->ops.n, "aten::_foreach_copy_");
+    const uint32_t cast = op_named(t, root + 1, "aten::_foreach_copy_");
+    const uint32_t filled = op_named(t, root, "fsdp::all_gather_copy_in");
+    CHECK(cast != MR_NONE && filled != MR_NONE);
+    if (mistake == 0) swap(ctx, &t->ops.at[cast].in, 0, 1);
+    if (mistake == 1) t->ops.at[cast].in.n--;
+    if (mistake == 2) t->ops.at[cast].in = t->ops.at[root].in;
+    if (mistake == 3)
+        t->ops.at[op_named(t, filled + 1, "fsdp::all_gather_copy_in")].in = t->ops.at[filled].in;
+}
+
+TEST(the_referee_sees_what_is_cast_wrongly)
+{
+    static const char *const said[] = {"has not filled with it", "has not filled with it",
+                                       "has not filled with it", "has dropped"};
+    referee_says(GPT2, "half+fsdp:param_dtype=bfloat16", plant_in_cast, said, MR_COUNT(said));
+}
+
+/* In 16 bits whole parameters take half; what stays is as it was, and so is what is reduced. */
+TEST(a_policy_keeps_parts_in_float32)
+{
+    const sums plain = predicted(GPT2, "fsdp");
+    const sums mixed = predicted(GPT2, "half+fsdp:param_dtype=bfloat16");
+    const sums low = predicted(GPT2, "half+fsdp:param_dtype=bfloat16,reduce_dtype=bfloat16");
+    CHECK_EQ(mixed.held, plain.held);
+    CHECK_EQ(2 * mixed.whole, plain.whole);
+    CHECK_EQ(2 * mixed.sent[MR_ENGINE_all_gather], plain.sent[MR_ENGINE_all_gather]);
+    CHECK_EQ(mixed.sent[MR_ENGINE_reduce_scatter], plain.sent[MR_ENGINE_reduce_scatter]);
+    CHECK_EQ(2 * low.sent[MR_ENGINE_reduce_scatter], plain.sent[MR_ENGINE_reduce_scatter]);
+    CHECK_EQ(low.held, plain.held);
 }
 
 TEST_MAIN()

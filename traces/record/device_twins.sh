@@ -15,10 +15,13 @@ twin fsdp $plain bert-base-fsdp-all $fsdp --reshard True
 twin fsdp $plain bert-base-fsdp-none $fsdp --reshard False
 twin checkpoint+fsdp $plain bert-base-fsdp-checkpoint $fsdp --checkpoint block
 twin accumulate+fsdp $plain bert-base-fsdp-accumulate-4 $fsdp --accumulate 4
+twin half+fsdp $plain bert-base-fsdp-bfloat16 $fsdp --param-dtype bfloat16
+twin half+fsdp $plain bert-base-fsdp-bfloat16-reduce $fsdp --param-dtype bfloat16 --reduce-dtype bfloat16
 
 gpt="--model gpt2-small --batch 8 --seq 1024"
 twin ddp gpt2-small-b8-s1024 gpt2-small-ddp-view $gpt --parallel ddp --ranks 8 --bucket-view
 twin fsdp gpt2-small-b8-s1024 gpt2-small-fsdp $gpt --parallel fsdp --ranks 3
+twin checkpoint+half+fsdp gpt2-small-b8-s1024 gpt2-small-fsdp-bfloat16-checkpoint $gpt --parallel fsdp --ranks 8 --checkpoint block --param-dtype bfloat16 --reduce-dtype float32
 
 resnet="--model resnet50 --batch 64 --optimizer sgd-momentum"
 twin ddp resnet50-b64-i224 resnet50-ddp $resnet --parallel ddp --ranks 8

@@ -22,8 +22,10 @@ def add_arguments(p):
                    help="ddp: what gets no gradient, which is an error there")
     p.add_argument("--reshard", default="default", choices=["default", "True", "False"],
                    help="fsdp: reshard_after_forward")
-    p.add_argument("--mixed", action="store_true",
-                   help="fsdp: parameters in bfloat16, gradients reduced in float32")
+    p.add_argument("--param-dtype", choices=["bfloat16", "float16"],
+                   help="fsdp: of its MixedPrecisionPolicy")
+    p.add_argument("--reduce-dtype", choices=["float32", "bfloat16"],
+                   help="of the same")
 
 
 def wrapped(model, args):
@@ -129,9 +131,8 @@ def blocks_of(model):
 
 def sharded(model, args):
     mesh = dist.init_device_mesh("cuda", (args.ranks,))
-    policy = MixedPrecisionPolicy()
-    if args.mixed:
-        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    policy = MixedPrecisionPolicy(param_dtype=getattr(torch, args.param_dtype or "", None),
+                                  reduce_dtype=getattr(torch, args.reduce_dtype or "", None))
     how = {"mesh": mesh, "mp_policy": policy}
     if args.reshard != "default":
         how["reshard_after_forward"] = args.reshard == "True"

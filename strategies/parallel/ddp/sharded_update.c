@@ -5,6 +5,7 @@ void sharded_begin(sharded_update *u, mr_rewrite *r, uint64_t ranks)
 {
     *u = (sharded_update){.r = r,
                           .ranks = ranks,
+                          .wide = 1,
                           .gradient = mr_none_of(r->ctx, r->in->storages.n),
                           .sliced = MR_NEW_N(r->ctx, bool, r->in->storages.n)};
 }
@@ -42,6 +43,9 @@ static void fit(const sharded_update *u, uint32_t t)
 {
     mr_tensor *tensor = &u->r->out->tensors.at[t];
     const mr_storage *home = &u->r->out->storages.at[tensor->storage];
+    tensor->offset *= u->wide;
+    tensor->bytes *= u->wide;
+    if (u->wide > 1) tensor->dtype = "float32";
     if (tensor->offset > home->bytes) tensor->offset = 0;
     if (tensor->bytes > home->bytes - tensor->offset)
         tensor->bytes = home->bytes - tensor->offset;
@@ -53,12 +57,13 @@ void sharded_slice(sharded_update *u, bool parameters)
     for (uint32_t s = 0; s < in->storages.n; s++) {
         u->sliced[s] = is_divided(u, s, parameters);
         if (u->sliced[s])
-            u->r->out->storages.at[s].bytes = sharded_part(u, in->storages.at[s].bytes);
+            u->r->out->storages.at[s].bytes =
+                u->wide * sharded_part(u, in->storages.at[s].bytes);
     }
     for (uint32_t t = in->tensors.n; t-- > 0;) { /* of several the first says what rows are */
         const uint32_t s = in->tensors.at[t].storage;
         if (u->sliced[s] && in->tensors.at[t].bytes == in->storages.at[s].bytes)
-            u->r->out->storages.at[s].bytes = sharded_tensor(u, t);
+            u->r->out->storages.at[s].bytes = u->wide * sharded_tensor(u, t);
     }
     for (uint32_t t = 0; t < in->tensors.n; t++)
         if (u->sliced[in->tensors.at[t].storage]) fit(u, t);
@@ -108,8 +113,8 @@ void sharded_run(sharded_update *u, uint32_t o)
     op.in = places(u, whole->in);
     op.out = places(u, whole->out);
     op.mutates = places(u, whole->mutates);
-    op.read = sharded_part(u, whole->read);
-    op.written = sharded_part(u, whole->written);
+    op.read = u->wide * sharded_part(u, whole->read);
+    op.written = u->wide * sharded_part(u, whole->written);
     op.flops = sharded_part(u, whole->flops);
     op.ns = sharded_part(u, whole->ns);
     const uint32_t added = mr_rewrite_new_op(u->r, &op);

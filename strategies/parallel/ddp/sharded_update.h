@@ -13,6 +13,7 @@ typedef struct sharded_update {
                          * where that is where it was */
     bool *sliced;       /* by storage of `in`: only a part of it is here */
     bool rows;          /* tensors are divided by their first dimension */
+    uint64_t wide;      /* what is divided has so many times the bytes of a number, in float32 */
 } sharded_update;
 
 void sharded_begin(sharded_update *u, mr_rewrite *r, uint64_t ranks);

@@ -14,8 +14,11 @@
 
 typedef enum shards_reshard { SHARDS_BUT_ROOT, SHARDS_ALL, SHARDS_NONE } shards_reshard;
 
+typedef enum shards_dtype { SHARDS_FLOAT32, SHARDS_BFLOAT16, SHARDS_FLOAT16 } shards_dtype;
+
 typedef struct shards_choice {
     uint64_t ranks, reshard, prefetch, forward_prefetch;
+    uint64_t param_dtype, reduce_dtype;
     const char *module;
     bool limit_all_gathers;
 } shards_choice;

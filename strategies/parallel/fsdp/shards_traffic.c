@@ -14,10 +14,11 @@ static uint32_t storage_of(const shards_traffic *t, uint32_t tensor)
     return t->r.in->tensors.at[tensor].storage;
 }
 
-static uint32_t flat_tensor(shards_traffic *t, uint32_t like, uint64_t bytes, uint32_t stream,
-                            mr_role role)
+/* `wide` times the bytes: in float32 what `like` has in 16 bits. */
+static uint32_t flat_tensor(shards_traffic *t, uint32_t like, uint64_t bytes, uint64_t wide,
+                            uint32_t stream, mr_role role)
 {
-    const uint32_t s = mr_rewrite_new_storage(&t->r, storage_of(t, like), bytes);
+    const uint32_t s = mr_rewrite_new_storage(&t->r, storage_of(t, like), bytes * wide);
     t->r.out->storages.at[s].stream = stream;
     t->r.out->storages.at[s].role = (uint8_t)role;
     t->r.out->storages.at[s].per_sample = 0;
@@ -28,6 +29,7 @@ static uint32_t flat_tensor(shards_traffic *t, uint32_t like, uint64_t bytes, ui
     uint64_t *shape = MR_NEW_N(t->r.ctx, uint64_t, 1);
     shape[0] = bytes / (width ? width : 1);
     tensor->name = "";
+    if (wide > 1) tensor->dtype = "float32";
     tensor->rank = 1;
     tensor->shape = shape;
     tensor->role = (uint8_t)role;
@@ -57,16 +59,33 @@ static uint64_t parts_of(const shards_traffic *t, uint32_t unit)
     return sum;
 }
 
+/* Parts that are kept in float32 go over the links in 16 bits. */
+static uint32_t cast_parts(shards_traffic *t, uint32_t unit, const mr_op *as)
+{
+    const shards_ids *parameters = &t->s.units.at[unit].parameters;
+    const uint64_t mine = parts_of(t, unit);
+    const uint32_t cast = flat_tensor(t, parameters->at[0], mine, 1, t->gather_stream,
+                                      MR_ROLE_temporary);
+    mr_op op = beside(as, "aten::_foreach_copy_", mine * t->update.wide, mine);
+    op.stream = t->gather_stream;
+    op.in = mr_ids_of(t->r.ctx, parameters->n, parameters->at);
+    op.out = mr_ids_of(t->r.ctx, 1, &cast);
+    mr_rewrite_new_op(&t->r, &op);
+    return cast;
+}
+
 void shards_gather(shards_traffic *t, uint32_t unit, const mr_op *as)
 {
     const shards_ids *parameters = &t->s.units.at[unit].parameters;
     shards_gathered *g = &t->units[unit];
     if (g->whole || g->flat != MR_NONE || !parameters->n) return;
     const uint64_t mine = parts_of(t, unit), all = mine * t->s.choice->ranks;
-    g->flat = flat_tensor(t, parameters->at[0], all, t->gather_stream, MR_ROLE_temporary);
+    uint32_t cast = t->update.wide > 1 ? cast_parts(t, unit, as) : MR_NONE;
+    g->flat = flat_tensor(t, parameters->at[0], all, 1, t->gather_stream, MR_ROLE_temporary);
     mr_op op = beside(as, "fsdp::all_gather_copy_in", mine, mine);
     op.stream = t->gather_stream;
-    op.in = mr_ids_of(t->r.ctx, parameters->n, parameters->at);
+    op.in = cast == MR_NONE ? mr_ids_of(t->r.ctx, parameters->n, parameters->at)
+                            : mr_ids_of(t->r.ctx, 1, &cast);
     op.out = mr_ids_of(t->r.ctx, 1, &g->flat);
     mr_rewrite_new_op(&t->r, &op);
     op = beside(as, "c10d::_allgather_base_", mine, all);
@@ -75,6 +94,7 @@ void shards_gather(shards_traffic *t, uint32_t unit, const mr_op *as)
     op.ranks = (uint32_t)t->s.choice->ranks;
     op.in = op.mutates = mr_ids_of(t->r.ctx, 1, &g->flat);
     mr_rewrite_new_op(&t->r, &op);
+    shards_drop(t, &cast);
 }
 
 /* Each parameter gets its value from the parts of it, by way of the buffer, with room for the
@@ -149,8 +169,8 @@ static void make(shards_traffic *t, uint32_t unit)
     const shards_ids *gradients = &t->s.units.at[unit].gradients;
     if (!gradients->n) return;
     const uint32_t like = gradient_at(t, gradients->at[0]);
-    const uint32_t part = flat_tensor(t, like, parts_of_gradients(t, unit), t->reduce_stream,
-                                      MR_ROLE_gradient);
+    const uint32_t part = flat_tensor(t, like, parts_of_gradients(t, unit), t->update.wide,
+                                      t->reduce_stream, MR_ROLE_gradient);
     mr_storage *home = &t->r.out->storages.at[t->r.out->tensors.at[part].storage];
     home->after = t->r.in->storages.at[storage_of(t, like)].after;
     for (uint32_t i = 0; i < gradients->n; i++) {
@@ -165,9 +185,36 @@ void shards_make(shards_traffic *t)
     for (uint32_t u = 0; u < t->s.units.n; u++) make(t, u);
 }
 
+static void send(shards_traffic *t, uint64_t bytes, uint32_t part, const mr_op *as)
+{
+    const uint64_t ranks = t->s.choice->ranks;
+    mr_op op = beside(as, "c10d::_reduce_scatter_base_", bytes * ranks, bytes);
+    op.stream = t->reduce_stream;
+    op.engine = MR_ENGINE_reduce_scatter;
+    op.ranks = (uint32_t)ranks;
+    op.in = mr_ids_of(t->r.ctx, 1, &t->sent);
+    op.out = mr_ids_of(t->r.ctx, 1, &part);
+    mr_rewrite_new_op(&t->r, &op);
+}
+
+/* Gradients that were sent in 16 bits are kept in float32. */
+static void widen(shards_traffic *t, uint64_t bytes, uint32_t part, uint32_t like,
+                  const mr_op *as)
+{
+    const uint32_t low = flat_tensor(t, like, bytes, 1, t->reduce_stream, MR_ROLE_temporary);
+    send(t, bytes, low, as);
+    mr_op op = beside(as, "aten::_to_copy", bytes, bytes * t->update.wide);
+    op.stream = t->reduce_stream;
+    op.moves = true;
+    op.in = mr_ids_of(t->r.ctx, 1, &low);
+    op.out = mr_ids_of(t->r.ctx, 1, &part);
+    mr_rewrite_new_op(&t->r, &op);
+}
+
 void shards_reduce(shards_traffic *t, uint32_t unit, const mr_op *as)
 {
     const shards_ids *gradients = &t->s.units.at[unit].gradients;
+    const uint64_t wide = t->s.choice->reduce_dtype ? 1 : t->update.wide;
     const uint64_t mine = parts_of_gradients(t, unit), all = mine * t->s.choice->ranks;
     mr_ids in = {MR_NEW_N(t->r.ctx, uint32_t, gradients->n), gradients->n};
     uint64_t bytes = 0;
@@ -177,17 +224,12 @@ void shards_reduce(shards_traffic *t, uint32_t unit, const mr_op *as)
         bytes += t->r.in->tensors.at[in.at[i]].bytes;
     }
     const uint32_t stream = t->r.in->storages.at[storage_of(t, in.at[0])].stream;
-    t->sent = flat_tensor(t, in.at[0], all, stream, MR_ROLE_temporary);
-    mr_op op = beside(as, "fsdp::chunk_cat_mixed_dtype", bytes, all);
+    t->sent = flat_tensor(t, in.at[0], all, wide, stream, MR_ROLE_temporary);
+    mr_op op = beside(as, "fsdp::chunk_cat_mixed_dtype", bytes, all * wide);
     op.in = in;
     op.out = mr_ids_of(t->r.ctx, 1, &t->sent);
     mr_rewrite_new_op(&t->r, &op);
     const uint32_t part = t->update.gradient[storage_of(t, in.at[0])];
-    op = beside(as, "c10d::_reduce_scatter_base_", all, mine);
-    op.stream = t->reduce_stream;
-    op.engine = MR_ENGINE_reduce_scatter;
-    op.ranks = (uint32_t)t->s.choice->ranks;
-    op.in = mr_ids_of(t->r.ctx, 1, &t->sent);
-    op.out = mr_ids_of(t->r.ctx, 1, &part);
-    mr_rewrite_new_op(&t->r, &op);
+    if (wide == t->update.wide) send(t, mine * wide, part, as);
+    else widen(t, mine, part, in.at[0], as);
 }

@@ -1,6 +1,8 @@
 /* shards_write -- the whole step: who enters and leaves a unit when. */
 #include "shards_traffic.h"
 
+#include <string.h>
+
 typedef struct spans { /* visits that begin, or end, at an event: the first, and the next */
     uint32_t *first, *next;
 } spans;
@@ -170,6 +172,30 @@ static uint32_t new_stream(mr_ctx *ctx, mr_trace *out)
     return out->streams.n - 1;
 }
 
+/* Where a policy says in what the step computes, it has to; parts are in float32 then. */
+static mr_status choose_dtypes(writer *w)
+{
+    static const char *const names[] = {"float32", "bfloat16", "float16"};
+    const shards *s = &w->t.s;
+    const uint64_t computes = s->choice->param_dtype, sends = s->choice->reduce_dtype;
+    const char *wanted = names[computes];
+    if (sends != SHARDS_FLOAT32 && sends != computes)
+        return mr_fail(s->ctx, MR_EUSAGE,
+                       "fsdp has reduce_dtype=%s, expected float32 or what param_dtype says",
+                       names[sends]);
+    if (computes == SHARDS_FLOAT32) return MR_OK;
+    for (uint32_t t = 0; t < s->in->tensors.n; t++) {
+        const mr_tensor *tensor = &s->in->tensors.at[t];
+        if (s->owner[tensor->storage] == MR_NONE || !strcmp(tensor->dtype, wanted)) continue;
+        return mr_fail(s->ctx, MR_EUSAGE,
+                       "'%s' has a parameter of %s, expected %s: half makes it so, as in"
+                       " half:%s+fsdp:param_dtype=%s",
+                       s->in->name, tensor->dtype, wanted, wanted, wanted);
+    }
+    w->t.update.wide = sizeof(float) / 2;
+    return MR_OK;
+}
+
 mr_status shards_rewrite(mr_ctx *ctx, const mr_trace *in, const shards_choice *choice,
                          mr_trace *out)
 {
@@ -191,6 +217,7 @@ mr_status shards_rewrite(mr_ctx *ctx, const mr_trace *in, const shards_choice *c
     for (uint32_t u = 0; u < s->units.n; u++) w->t.units[u].flat = MR_NONE;
     sharded_begin(&w->t.update, &w->t.r, choice->ranks);
     w->t.update.rows = true;
+    MR_TRY(choose_dtypes(w));
     shards_make(&w->t);
     write_all(w);
     sharded_slice(&w->t.update, true);
