@@ -95,6 +95,36 @@ mr_status mr_rewrite_whole(mr_ctx *ctx, const mr_trace *in, const char *expected
     return MR_OK;
 }
 
+static bool is_piece(const mr_trace *in, uint32_t tensor)
+{
+    const mr_tensor *t = &in->tensors.at[tensor];
+    const mr_storage *home = &in->storages.at[t->storage];
+    return !home->before && mr_tensor_touched(t) < home->bytes;
+}
+
+mr_status mr_rewrite_not_beside(mr_ctx *ctx, const mr_trace *in, const char *who)
+{
+    uint32_t *saver = mr_none_of(ctx, in->storages.n); /* op that has saved a piece of it */
+    for (uint32_t e = 0; e < in->events.n; e++) {
+        const uint32_t o = in->events.at[e].id;
+        const mr_op *op = &in->ops.at[o];
+        if (in->events.at[e].kind != MR_RUN || op->phase != MR_FORWARD) continue;
+        for (uint32_t i = 0; i < op->mutates.n && !op->out.n; i++) {
+            const uint32_t by = saver[in->tensors.at[op->mutates.at[i]].storage];
+            if (by != MR_NONE && is_piece(in, op->mutates.at[i]))
+                return mr_fail(ctx, MR_EUNSUPPORTED,
+                               "op %u of '%s' (%s) writes into the storage of which op %u (%s) has"
+                               " saved another piece, expected %s before what places tensors"
+                               " so",
+                               o, in->name, op->name, by, in->ops.at[by].name, who);
+        }
+        for (uint32_t i = 0; i < op->saved.n; i++)
+            if (is_piece(in, op->saved.at[i].tensor))
+                saver[in->tensors.at[op->saved.at[i].tensor].storage] = o;
+    }
+    return MR_OK;
+}
+
 bool mr_rewrite_unpacks(const mr_trace *in)
 {
     for (uint32_t o = 0; o < in->ops.n; o++)

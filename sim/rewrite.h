@@ -62,6 +62,11 @@ mr_status mr_rewrite_before_evictions(mr_ctx *ctx, const mr_trace *in, const cha
  */
 mr_status mr_rewrite_whole(mr_ctx *ctx, const mr_trace *in, const char *expected);
 
+/* MR_EUNSUPPORTED when the forward pass writes a piece of a storage of which another piece is
+ * saved, as a program does that places skips itself: for rewrites that take what a storage holds
+ * for one value.  `who` is their name. */
+mr_status mr_rewrite_not_beside(mr_ctx *ctx, const mr_trace *in, const char *who);
+
 /* Does the backward pass copy from the host what was saved there, in a recording that shows no
  * tensors of the host? */
 bool mr_rewrite_unpacks(const mr_trace *in);

@@ -217,6 +217,20 @@ TEST(skips_of_one_sample_lie_where_they_were_made)
                    "skip_reuse+revolve:slots=8,stages=3+accumulate");
 }
 
+/* What was computed from a parameter before its update stays, and what was computed from that
+ * stays longer. */
+TEST(what_was_made_of_old_parameters_stays)
+{
+    gives_a_result("models/twins/bert-base-release.csv.gz", "dtr:heuristic=local-size");
+}
+
+/* Segments are those of each forward pass. */
+TEST(segments_end_with_their_pass)
+{
+    gives_a_result("models/twins/lstm-650-accumulate-4.csv.gz",
+                   "checkpoint:segments=5,module=cells.*");
+}
+
 /* What is evicted is not saved any more, so who asks what is saved comes before. */
 TEST(evictions_come_last)
 {
@@ -285,6 +299,12 @@ TEST(orders_that_cannot_work_are_refused)
     refuses(RESNET, "ddp:zero=2+accumulate:2", "as in accumulate+ddp");
     refuses("models/twins/llama-7b-release-checkpoint.csv.gz", "revolve",
             "come after those that compute again");
+    refuses("models/twins/unet-placed-skips.csv.gz", "checkpoint:segments=8",
+            "checkpoint before what places tensors so");
+    refuses("models/twins/unet-placed-skips.csv.gz", "offload:save_on_cpu", "another piece");
+    refuses("models/twins/unet-placed-skips.csv.gz", "amp", "another piece");
+    refuses("models/twins/unet-leaky-relu-abn.csv.gz", "checkpoint:module=join.*.*+amp",
+            "expected amp before what holds it instead");
     refuses("models/twins/unet-leaky-relu.csv.gz", "ddp:ranks=1+fsdp", "buckets for several");
     refuses("models/twins/bert-base-inplace.csv.gz", "checkpoint:segments=8,keep=[add_]",
             "is to be kept, but works in place");

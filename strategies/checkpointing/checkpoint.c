@@ -64,9 +64,9 @@ static mr_status find_regions(mr_ctx *ctx, const settings *s, const mr_trace *in
     if (s->segments && !*s->module)
         return region_find_cuts(ctx, in, REGION_SEGMENTS, (uint32_t)s->segments, out);
     MR_TRY(region_find_modules(ctx, in, s->module, out));
-    if (*s->groups) return region_join(ctx, out, s->groups);
+    if (*s->groups) return region_join(ctx, in, out, s->groups);
     if (!s->segments) return MR_OK;
-    region_group(ctx, out, (uint32_t)s->segments);
+    region_group(ctx, in, out, (uint32_t)s->segments);
     if (out->n) return MR_OK;
     return mr_fail(ctx, MR_EUNSUPPORTED,
                    "'%s' has fewer such modules than segments, or one only", in->name);

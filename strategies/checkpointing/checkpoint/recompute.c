@@ -274,6 +274,7 @@ mr_status recompute(mr_ctx *ctx, const mr_trace *in, const regions *list,
     w->l = &l;
     MR_TRY(mr_rewrite_before_host(ctx, in, "checkpoint"));
     MR_TRY(mr_rewrite_before_evictions(ctx, in, "checkpoint"));
+    MR_TRY(mr_rewrite_not_beside(ctx, in, "checkpoint"));
     MR_TRY(mr_rewrite_begin(ctx, in, out, &w->r));
     MR_TRY(recompute_look(&w->r, list, how, &l));
     mr_where_init(&w->r, &w->again);

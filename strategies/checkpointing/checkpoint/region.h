@@ -13,14 +13,14 @@ typedef struct stretch {
 
 typedef MR_VEC(stretch) regions; /* in order, apart from each other */
 
-/* Groups of neighbouring regions become one: `segments` of them, equally long, of which
- * the last takes what is left over and is not run again; as
+/* Groups of neighbouring regions become one: `segments` of them in each forward pass, equally
+ * long, of which the last takes what is left over and is not run again; as
  * torch.utils.checkpoint_sequential does it. */
-void region_group(mr_ctx *ctx, regions *list, uint32_t segments);
+void region_group(mr_ctx *ctx, const mr_trace *trace, regions *list, uint32_t segments);
 
-/* Neighbouring regions become one: as many in each group as `sizes` says, "[5,5,7]".  MR_EUSAGE
- * when that is no such list, or not of all of them. */
-mr_status region_join(mr_ctx *ctx, regions *list, const char *sizes);
+/* Neighbouring regions become one, in each forward pass: as many in each group as `sizes` says,
+ * "[5,5,7]".  MR_EUSAGE when that is no such list, or not of all of them. */
+mr_status region_join(mr_ctx *ctx, const mr_trace *trace, regions *list, const char *sizes);
 
 /* The core of attention: from the product of queries and keys, with what makes them contiguous
  * for it, to the product with the values.  MR_EUNSUPPORTED when there is none. */

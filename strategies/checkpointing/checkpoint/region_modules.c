@@ -242,14 +242,33 @@ mr_status region_find_modules(mr_ctx *ctx, const mr_trace *trace, const char *pa
                    trace->name);
 }
 
-void region_group(mr_ctx *ctx, regions *list, uint32_t segments)
+/* The number behind the last region of the forward pass in which region i is: nothing runs again
+ * from one pass into the next. */
+static uint32_t end_of_pass(const mr_trace *trace, const regions *list, uint32_t i)
 {
-    const uint32_t each = list->n / segments;
+    for (; i + 1 < list->n; i++)
+        for (uint32_t e = list->at[i].end; e < list->at[i + 1].begin; e++)
+            if (trace->events.at[e].kind == MR_RUN
+                && trace->ops.at[trace->events.at[e].id].phase == MR_BACKWARD)
+                return i + 1;
+    return list->n;
+}
+
+static void push_joined(mr_ctx *ctx, const regions *list, uint32_t from, uint32_t n, regions *out)
+{
+    const stretch *first = &list->at[from], *last = &list->at[from + n - 1];
+    const char *name = mr_printf(ctx, "%s to %s", first->name, last->name);
+    MR_PUSH(ctx, out, (stretch){name, first->begin, last->end});
+}
+
+void region_group(mr_ctx *ctx, const mr_trace *trace, regions *list, uint32_t segments)
+{
     regions out = {0};
-    for (uint32_t i = 0; i + 1 < segments && each; i++) {
-        const stretch *first = &list->at[i * each], *last = &list->at[(i + 1) * each - 1];
-        const char *name = mr_printf(ctx, "%s to %s", first->name, last->name);
-        MR_PUSH(ctx, &out, (stretch){name, first->begin, last->end});
+    for (uint32_t from = 0, end; from < list->n; from = end) {
+        end = end_of_pass(trace, list, from);
+        const uint32_t each = (end - from) / segments;
+        for (uint32_t i = 0; i + 1 < segments && each; i++)
+            push_joined(ctx, list, from + i * each, each, &out);
     }
     *list = out;
 }
@@ -266,22 +285,21 @@ static bool next_number(const char **text, uint64_t *n)
     return *n > 0;
 }
 
-mr_status region_join(mr_ctx *ctx, regions *list, const char *sizes)
+mr_status region_join(mr_ctx *ctx, const mr_trace *trace, regions *list, const char *sizes)
 {
-    const char *rest = sizes;
     regions out = {0};
-    uint64_t n, used = 0;
-    while (next_number(&rest, &n) && n <= list->n - used) {
-        const stretch *first = &list->at[used], *last = &list->at[used + n - 1];
-        const char *name = mr_printf(ctx, "%s to %s", first->name, last->name);
-        MR_PUSH(ctx, &out, (stretch){name, first->begin, last->end});
-        used += n;
+    for (uint32_t from = 0, end; from < list->n; from = end) {
+        const char *rest = sizes;
+        uint64_t n, used = from;
+        end = end_of_pass(trace, list, from);
+        for (; next_number(&rest, &n) && n <= end - used; used += n)
+            push_joined(ctx, list, (uint32_t)used, (uint32_t)n, &out);
+        if (strcmp(rest, "]") != 0 || used != end)
+            return mr_fail(ctx, MR_EUSAGE,
+                           "groups=%s, expected how many modules each group has, such as"
+                           " [2,2,3], %u in all",
+                           sizes, end - from);
     }
-    if (strcmp(rest, "]") != 0 || used != list->n)
-        return mr_fail(ctx, MR_EUSAGE,
-                       "groups=%s, expected how many modules each group has, such as [2,2,3],"
-                       " %u in all",
-                       sizes, list->n);
     *list = out;
     return MR_OK;
 }

@@ -119,6 +119,7 @@ static void note_taker(dtr_run *run, const dtr_op *op, uint32_t old)
         if (new == old || p->storages.at[new].of != p->storages.at[old].of) continue;
         run->states[old].taker = new + 1;
         if (run->states[old].pinned) dtr_pin(run, new);
+        if (run->states[old].held) dtr_hold(run, new);
     }
 }
 
@@ -186,14 +187,22 @@ dtr_result dtr_materialize(dtr_run *run, uint32_t op, uint32_t tensor, bool agai
     return result;
 }
 
+/* What cannot be computed again is about to go: neither can then what was computed from it. */
+static dtr_result lose(dtr_run *run, uint32_t storage, uint32_t before)
+{
+    if (!run->states[storage].held) return DTR_PASS;
+    return dtr_protect(run, (mr_ids){&storage, 1}, before);
+}
+
 /* The op and its outputs become known to the graph, then it runs. */
 static dtr_result run_op(dtr_run *run, uint32_t o)
 {
     const dtr_program *p = run->program;
     const dtr_op *op = &p->ops.at[o];
     run->op = o;
-    const dtr_result spoilt = dtr_protect(run, op->spoils, o);
-    if (spoilt) return spoilt;
+    dtr_result lost = dtr_protect(run, op->spoils, o);
+    for (uint32_t i = 0; !lost && i < op->takes.n; i++) lost = lose(run, op->takes.at[i], o);
+    if (lost) return lost;
     for (uint32_t i = 0; i < op->out.n; i++) {
         const dtr_tensor *t = &p->tensors.at[op->out.at[i]];
         dtr_state *s = &run->states[t->storage];
@@ -244,6 +253,8 @@ static dtr_result release_constant(dtr_run *run, uint32_t storage)
 static dtr_result release(dtr_run *run, uint32_t storage)
 {
     dtr_state *s = &run->states[storage];
+    const dtr_result lost = run->kin ? DTR_PASS : lose(run, storage, run->op + 1);
+    if (lost) return lost;
     s->released = true;
     if (run->kin) {
         dtr_banish_try(run, storage);

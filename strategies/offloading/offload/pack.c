@@ -369,6 +369,7 @@ mr_status pack_rewrite(mr_ctx *ctx, const mr_trace *in, const pack_choice *choic
     writer *w = MR_NEW(ctx, writer);
     w->choice = choice;
     w->device = choice->pinned ? MR_PINNED : MR_PAGEABLE;
+    MR_TRY(mr_rewrite_not_beside(ctx, in, "offload:save_on_cpu"));
     MR_TRY(mr_rewrite_begin(ctx, in, out, &w->r));
     w->first = mr_none_of(ctx, in->ops.n);
     w->ends = mr_none_of(ctx, in->ops.n);

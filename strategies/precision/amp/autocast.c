@@ -134,6 +134,28 @@ static bool runs_again(const mr_op *op, bool knows)
                && autocast_class_of(op->name) == AUTOCAST_LOW);
 }
 
+static bool has_saved(const mr_trace *in, const mr_op *op, uint32_t storage)
+{
+    for (uint32_t i = 0; i < op->saved.n; i++)
+        if (in->tensors.at[op->saved.at[i].tensor].storage == storage) return true;
+    return false;
+}
+
+/* A product holds casts of what it saves.  What its gradient reads otherwise somebody else does,
+ * as checkpoint has it where nothing but inputs is saved. */
+static bool is_held_otherwise(const mr_trace *in, const mr_op *gradient)
+{
+    if (gradient->of == MR_NONE) return false;
+    const mr_op *op = &in->ops.at[gradient->of];
+    if (op->phase != MR_FORWARD || autocast_class_of(op->name) != AUTOCAST_LOW) return false;
+    for (uint32_t i = 0; i < gradient->in.n; i++) {
+        const uint32_t s = in->tensors.at[gradient->in.at[i]].storage;
+        for (uint32_t j = 0; j < op->in.n; j++)
+            if (in->tensors.at[op->in.at[j]].storage == s && !has_saved(in, op, s)) return true;
+    }
+    return false;
+}
+
 /* What runs again must be cast again: that follows by itself when this comes first. */
 static mr_status check_order(mr_ctx *ctx, const mr_trace *in)
 {
@@ -144,6 +166,11 @@ static mr_status check_order(mr_ctx *ctx, const mr_trace *in)
         const mr_op *op = &in->ops.at[in->events.at[e].id];
         backward |= op->phase == MR_BACKWARD;
         repeats |= runs_again(op, knows) || (backward && op->phase == MR_FORWARD);
+        if (is_held_otherwise(in, op))
+            return mr_fail(ctx, MR_EUNSUPPORTED,
+                           "the gradient of op %u of '%s' (%s) reads what that has not saved,"
+                           " expected amp before what holds it instead (amp+checkpoint)",
+                           op->of, in->name, in->ops.at[op->of].name);
         early |= updates && op->phase == MR_BACKWARD;
         updates |= backward && op->phase == MR_UPDATE;
     }
@@ -173,6 +200,7 @@ mr_status autocast_rewrite(mr_ctx *ctx, const mr_trace *in, const char *dtype, b
     MR_TRY(check_order(ctx, in));
     MR_TRY(mr_rewrite_before_host(ctx, in, "amp"));
     MR_TRY(mr_rewrite_whole(ctx, in, "amp before that (amp+skip_reuse)"));
+    MR_TRY(mr_rewrite_not_beside(ctx, in, "amp"));
     if (mr_rewrite_unpacks(in))
         return mr_fail(ctx, MR_EUNSUPPORTED,
                        "the backward pass of '%s' copies back from the host what was saved in"
