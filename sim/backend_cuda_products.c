@@ -142,12 +142,17 @@ static products find_shapes(const mr_cuda *c, mr_ctx *ctx)
     return out;
 }
 
+static mr_status take(mr_cuda *c, mr_ctx *ctx, uint64_t bytes, mr_cuda_pointer *out)
+{
+    const mr_cuda_result result = c->driver.take(out, bytes);
+    if (result) *out = 0;
+    return mr_cuda_check(ctx, &c->driver, result, "give memory for products");
+}
+
 static mr_status take_scratch(mr_cuda *c, mr_ctx *ctx, uint64_t bytes, mr_cuda_pointer *out)
 {
     const mr_cuda_driver *d = &c->driver;
-    const mr_cuda_result result = d->take(out, bytes);
-    if (result) *out = 0;
-    MR_TRY(mr_cuda_check(ctx, d, result, "give memory for products"));
+    MR_TRY(take(c, ctx, bytes, out));
     MR_TRY(mr_cuda_check(ctx, d, d->set(*out, FILLING, bytes), "fill memory"));
     return mr_cuda_check(ctx, d, d->wait(), "finish its work"); /* no stream waits for that */
 }
@@ -157,7 +162,7 @@ static mr_status give_room(mr_cuda *c, mr_ctx *ctx, mr_cuda_lane *lane)
 {
     enum { ROOM = 32 * 1024 * 1024 }; /* as much as cuBLAS takes on the largest devices */
     MR_TRY(mr_cublas_check(ctx, c->cublas.use(lane->cublas, lane->stream), "work on a stream"));
-    MR_TRY(take_scratch(c, ctx, ROOM, &lane->room));
+    MR_TRY(take(c, ctx, ROOM, &lane->room));
     return mr_cublas_check(ctx, c->cublas.room(lane->cublas, (void *)lane->room, ROOM),
                            "work in that memory");
 }

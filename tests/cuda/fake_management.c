@@ -1,8 +1,11 @@
 /* fake_management -- a management library of one GPU that says what the environment tells it:
  *     FAKE_NVML_OTHERS  so many other processes, of 1 GiB each; FAKE_NVML_SLOWED bits;
  *     FAKE_NVML_MIG     1: divided; FAKE_NVML_HIDDEN 1: this process has another number
+ *     FAKE_NVML_FAIL    the number of the call that fails
+ * At the end of the program, what was not ended is told and the exit code is 86.
  */
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,20 +22,39 @@ static unsigned long long setting(const char *name)
     return text ? strtoull(text, NULL, 0) : 0;
 }
 
+static int calls, begun;
+
+static bool fails(void)
+{
+    return (unsigned long long)++calls == setting("FAKE_NVML_FAIL");
+}
+
+static void tell_at_the_end(void)
+{
+    if (!begun) return;
+    fprintf(stderr, "fake management: begun %d times more than ended\n", begun);
+    fflush(NULL);
+    _exit(86);
+}
+
 int nvmlInit_v2(void)
 {
+    if (fails()) return 1;
+    if (!begun++) atexit(tell_at_the_end);
     return 0;
 }
 
 int nvmlShutdown(void)
 {
-    return 0;
+    begun--;
+    return fails();
 }
 
 int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **out)
 {
     static int only;
     *out = &only;
+    if (fails()) return 1;
     return strcmp(bus, "0000:01:00.0") != 0;
 }
 
@@ -40,6 +62,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **out)
 int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *n, process *at)
 {
     (void)gpu;
+    if (fails()) return 1;
     const unsigned others = (unsigned)setting("FAKE_NVML_OTHERS");
     const bool hidden = setting("FAKE_NVML_HIDDEN") != 0;
     for (unsigned i = 0; i <= others && i < *n; i++)
@@ -51,6 +74,7 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *gpu, unsigned *n, process *at)
 int nvmlDeviceGetCurrentClocksEventReasons(void *gpu, unsigned long long *bits)
 {
     (void)gpu;
+    if (fails()) return 1;
     *bits = setting("FAKE_NVML_SLOWED") | 1; /* idle is no reason to complain */
     return 0;
 }
@@ -58,6 +82,7 @@ int nvmlDeviceGetCurrentClocksEventReasons(void *gpu, unsigned long long *bits)
 int nvmlDeviceGetMigMode(void *gpu, unsigned *now, unsigned *later)
 {
     (void)gpu;
+    if (fails()) return 1;
     *now = *later = (unsigned)setting("FAKE_NVML_MIG");
     return 0;
 }

@@ -142,6 +142,10 @@ warning: the GPU is divided (MIG), others may use its bandwidth"
 [ "$(disturbed 2 0x24 1)" = "$expected" ] || complain "said of disturbances: $(disturbed 2 0x24 1)"
 [ -z "$(FAKE_NVML_HIDDEN=1 disturbed 0 0 0)" ] || complain "takes itself for another process"
 [ -z "$(disturbed 0 0 0)" ] || complain "said of no disturbance: $(disturbed 0 0 0)"
+for n in 1 2 3 5 6 7 8 12; do # what cannot be asked is not told, and that is all
+    FAKE_NVML_FAIL=$n on_fake compare "$traces/mlp.csv" --on cuda --compute none pytorch \
+        >/dev/null 2>"$work/said.txt" || complain "management, call $n: $(cat "$work/said.txt")"
+done
 
 # A profiler hears of every op within its phase, its spec, and of nothing when there is none.
 if [ "$compute" = --verify ]; then

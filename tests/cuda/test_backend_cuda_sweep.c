@@ -2,9 +2,10 @@
  * they belong; and calls that fail, one at a time.
  *
  * As a test it takes some of them.  SWEEP=peaks tries all recordings under all specs,
- * SWEEP=failures lets calls of every kind fail in the tiny ones and the models: the first, the
- * last and some between; FAILURES says how many of a kind (4), 0 for all.  TRACES_LIKE is a
- * part of the names of recordings, SPECS_LIKE one of specs.
+ * SWEEP=failures lets calls of every kind fail in the tiny ones and the models, with bytes
+ * verified and with products computed: the first, the last and some between; FAILURES says how
+ * many of a kind (4), 0 for all.  TRACES_LIKE is a part of the names of recordings, SPECS_LIKE
+ * one of specs.
  */
 #include <glob.h>
 #include <stdlib.h>
@@ -46,11 +47,38 @@ static const char *const specs[] = {
     "paged_kv/pytorch",
     "paged_kv/gmlake:fragLimit=2MiB",
     "paged_kv/cudamallocasync",
+    "ddp:ranks=2/pytorch:expandable_segments=True",
+    "ddp:ranks=2,zero=2/cudamallocasync",
+    "fsdp:ranks=2/pytorch",
+    "fsdp:ranks=2/gmlake:fragLimit=2MiB",
+    "fsdp:ranks=2+offload/cudamallocasync",
 };
 
 /* One word in 2 MiB, and the first of every storage. */
 static const mr_manner sparsest = {
     .compute = MR_COMPUTE_TOUCH, .verify = true, .stride = 131072, .kernels = kernels};
+
+/* Ranges that a profiler has heard of; the text of one is not looked at. */
+static int open_ranges;
+
+static void begin_range(const char *name)
+{
+    (void)name;
+    open_ranges++;
+}
+
+static void end_range(void)
+{
+    open_ranges--;
+}
+
+static const mr_listener listener = {begin_range, end_range};
+
+/* With products by cuBLAS, a smaller device, and a profiler. */
+static const mr_manner full = {.compute = MR_COMPUTE_FULL,
+                               .kernels = kernels,
+                               .limit = 64 * MR_GIB,
+                               .listener = &listener};
 
 static const char *setting(const char *name, const char *otherwise)
 {
@@ -111,31 +139,36 @@ TEST(every_placement_ends_at_the_models_peak)
 
 /* ---- failures ---------------------------------------------------------------------------- */
 
-static void fails_once(const prediction *p, const char *path, const char *spec,
-                       const char *only, uint64_t n)
+typedef struct attempt {
+    const prediction *p;
+    const mr_manner *manner;
+    const char *path, *spec;
+} attempt;
+
+static void fails_once(const attempt *a, const char *only, uint64_t n)
 {
     fake_cuda_reset();
     fake_cuda_settings()->only = only;
     fake_cuda_settings()->fail = n;
-    const outcome out = carried_out(p, &sparsest);
+    const outcome out = carried_out(a->p, a->manner);
     fake_cuda_settings()->only = NULL;
-    if (!is_clean(&out, path, spec)) printf("... call %" PRIu64 " of %s\n", n, only);
-    if (out.status != MR_EDEVICE || strlen(out.text) < 20)
-        TEST_FAIL("%s under %s: when call %" PRIu64 " of %s failed: '%s'", path, spec, n, only,
-                  out.text);
+    if (!is_clean(&out, a->path, a->spec)) printf("... call %" PRIu64 " of %s\n", n, only);
+    if (out.status != MR_EDEVICE || strlen(out.text) < 20 || open_ranges)
+        TEST_FAIL("%s under %s: when call %" PRIu64 " of %s failed: '%s', %d ranges open",
+                  a->path, a->spec, n, only, out.text, open_ranges);
+    open_ranges = 0;
 }
 
 enum { KINDS = 96 };
 
 /* Of the calls of a kind the first, the last, and others at equal distances. */
-static uint64_t fail_kinds(const prediction *p, const char *path, const char *spec,
-                           uint64_t of_kind)
+static uint64_t fail_kinds(const attempt *a, uint64_t of_kind)
 {
     const char *names[KINDS];
     uint64_t counts[KINDS], n = 0, tried = 0;
     fake_cuda_reset();
-    const outcome whole = carried_out(p, &sparsest);
-    if (!is_clean(&whole, path, spec) || whole.status) return 0;
+    const outcome whole = carried_out(a->p, a->manner);
+    if (!is_clean(&whole, a->path, a->spec) || whole.status) return 0;
     for (; n < KINDS && fake_cuda_name((uint32_t)n); n++) {
         names[n] = fake_cuda_name((uint32_t)n);
         counts[n] = fake_cuda_calls_of(names[n]);
@@ -143,8 +176,7 @@ static uint64_t fail_kinds(const prediction *p, const char *path, const char *sp
     for (uint64_t k = 0; k < n; k++) {
         const uint64_t most = of_kind && of_kind < counts[k] ? of_kind : counts[k];
         for (uint64_t i = 0; i < most; i++, tried++)
-            fails_once(p, path, spec, names[k],
-                       most > 1 ? 1 + i * (counts[k] - 1) / (most - 1) : 1);
+            fails_once(a, names[k], most > 1 ? 1 + i * (counts[k] - 1) / (most - 1) : 1);
     }
     return tried;
 }
@@ -152,10 +184,13 @@ static uint64_t fail_kinds(const prediction *p, const char *path, const char *sp
 static void failures_of(const char *path, size_t first, size_t step, uint64_t of_kind)
 {
     uint64_t tried = 0;
+    const mr_manner *const manners[] = {&sparsest, &full};
     for (size_t s = first; s < MR_COUNT(specs); s += step) {
         prediction p;
         if (!strstr(specs[s], setting("SPECS_LIKE", ""))) continue;
-        if (predict(&p, path, specs[s], 2)) tried += fail_kinds(&p, path, specs[s], of_kind);
+        const bool asked = predict(&p, path, specs[s], 2);
+        for (size_t m = 0; asked && m < MR_COUNT(manners); m++)
+            tried += fail_kinds(&(attempt){&p, manners[m], path, specs[s]}, of_kind);
         mr_ctx_clear(&p.ctx);
     }
     if (is("failures")) printf("%s: %" PRIu64 " failures\n", strrchr(path, '/') + 1, tried);
