@@ -45,11 +45,9 @@ static void measure_cell(const fidelity *f, mr_kept *kept, uint32_t i)
 }
 
 /* Only what is predicted to pass; no cell is begun when the time is over. */
-static void measure(const fidelity *f, uint64_t limit)
+static void measure(const fidelity *f, double begin, uint64_t limit)
 {
-    const double begin = seconds();
     mr_kept kept = {0};
-    mr_signals_hold();
     mr_keep(&kept, &f->suite->devices.at[0].device, f->manner.gpu);
     for (uint32_t i = 0; i < f->suite->cells.n && !mr_signal_waits(); i++) {
         const mr_suite_cell *cell = &f->suite->cells.at[i];
@@ -57,7 +55,6 @@ static void measure(const fidelity *f, uint64_t limit)
         if (!cell->failure.status && !cell->metrics.refusals) measure_cell(f, &kept, i);
     }
     mr_let_go(&kept);
-    mr_signals_let();
 }
 
 /* ---- tables ------------------------------------------------------------------------------ */
@@ -200,8 +197,20 @@ static void report_failures(mr_ctx *ctx, const fidelity *f, int *answer)
     }
 }
 
+/* Who interrupts gets what has been measured. */
+static mr_status measure_and_write(mr_ctx *ctx, const mr_args *args, const fidelity *f,
+                                   double begin)
+{
+    mr_signals_hold();
+    measure(f, begin, args->seconds);
+    const mr_status status = write_out(ctx, args, f);
+    mr_signals_let();
+    return status;
+}
+
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 {
+    const double begin = seconds();
     mr_suite suite;
     const uint32_t *gpu;
     fidelity f = {.suite = &suite, .manner = mr_manner_of(args)};
@@ -212,8 +221,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
     MR_TRY(mr_probe(ctx, &suite.devices.at[0].device, &f.manner));
     MR_TRY(mr_suite_compute(ctx, &suite, NULL, (uint32_t)args->jobs));
     f.outcomes = MR_NEW_N(ctx, outcome, suite.cells.n);
-    measure(&f, args->seconds);
-    MR_TRY(write_out(ctx, args, &f));
+    MR_TRY(measure_and_write(ctx, args, &f, begin));
     report_failures(ctx, &f, answer);
     return MR_OK;
 }
@@ -221,7 +229,7 @@ static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 static const mr_option options[] = {
     MR_OPTIONS_MEASURE,
     MR_OPTION("seconds", 0, NUMBER, seconds, 1, 86400, "N",
-              "begin no cell after so many seconds on the GPU"),
+              "begin no cell after so many seconds"),
     MR_OPTION("output", 'o', TEXT, output, 0, 0, "FILE", "write all cells there, as CSV"),
     MR_OPTION("format", 'f', CHOICE, format, 0, 0, "table|csv|md", "how to print (table)"),
     MR_OPTION_JOBS,

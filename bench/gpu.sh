@@ -42,7 +42,7 @@ has() { command -v "$1" >/dev/null 2>&1; }
 
 # What the numbers were measured on.
 {
-    uname -srm
+    echo "$(date -u '+%Y-%m-%d %H:%M UTC'), $(uname -srm)"
     nvidia-smi --query-gpu=name,driver_version,memory.total,memory.used,clocks.sm,clocks.mem,temperature.gpu,mig.mode.current \
                --format=csv
     nvidia-smi --query-compute-apps=pid,used_memory --format=csv
@@ -88,24 +88,24 @@ else
 fi
 
 say "tests that need a GPU"
-timeout 120 "$root/tests/cuda/on_device.sh" "$memreuse" "$root/traces" >"$folder/tests.txt" 2>&1
+timeout -k 5 120 "$root/tests/cuda/on_device.sh" "$memreuse" "$root/traces" >"$folder/tests.txt" 2>&1
 case $? in
 0) say "they pass" ;;
 77) say "there is no GPU to be used: $(tail -1 "$folder/tests.txt")"; exit 77 ;;
 *) say "tests FAILED, see tests.txt" ;;
 esac
 if has compute-sanitizer && enough 300 compute-sanitizer; then
-    timeout 60 compute-sanitizer --error-exitcode 9 "$memreuse" compare \
+    timeout -k 5 60 compute-sanitizer --error-exitcode 9 "$memreuse" compare \
         "$root/traces/tiny/mlp.csv" --on cuda --verify pytorch native cudamallocasync \
         pytorch:expandable_segments=True >"$folder/sanitizer.txt" 2>&1
     say "compute-sanitizer, bytes verified: exit code $?"
-    timeout 60 compute-sanitizer --error-exitcode 9 "$memreuse" compare \
+    timeout -k 5 60 compute-sanitizer --error-exitcode 9 "$memreuse" compare \
         "$root/traces/tiny/blocks.csv" --on cuda --compute full pytorch \
         >"$folder/sanitizer-full.txt" 2>&1
     say "compute-sanitizer, products: exit code $?"
 fi
 if has nsys && enough 280 nsys; then
-    timeout 40 nsys profile -o "$folder/profile" --force-overwrite true -t cuda,nvtx "$memreuse" \
+    timeout -k 5 40 nsys profile -o "$folder/profile" --force-overwrite true -t cuda,nvtx "$memreuse" \
         compare "$root/traces/tiny/mlp.csv" --on cuda pytorch >"$folder/profile.txt" 2>&1
     say "nsys: exit code $?"
 fi
@@ -119,8 +119,8 @@ if [ -z "$device" ]; then # the longest name of a row that stands in the name of
         index(gpu, short) && length(short) > length(best) { best = short; name = $1 }
         END { print name }')
 fi
-"$memreuse" calibrate ${device:+--device "$device"} >"$folder/calibrated.csv" \
-    2>"$folder/calibrated.err" || say "calibrate: $(cat "$folder/calibrated.err")"
+timeout -k 5 60 "$memreuse" calibrate ${device:+--device "$device"} >"$folder/calibrated.csv" \
+    2>"$folder/calibrated.err" || say "calibrate FAILED: exit code $?, $(cat "$folder/calibrated.err")"
 device=${device:-a100-80}
 say "predictions are for $device"
 
@@ -152,9 +152,9 @@ for compute in touch full; do
     [ $compute = full ] || share=$((share / 2)) iterations=3
     suite=$folder/suite-$compute.txt
     write_suite $iterations >"$suite"
-    timeout --foreground -s INT $((share + 20)) "$memreuse" fidelity "$suite" --compute $compute \
+    timeout --foreground -s INT -k 15 $((share + 20)) "$memreuse" fidelity "$suite" --compute $compute \
         --seconds "$share" -o "$folder/fidelity-$compute.csv" >"$folder/fidelity-$compute.txt" \
-        2>"$folder/fidelity-$compute.err"
+        2>"$folder/fidelity-$compute.err" || say "$compute: exit code $?, see fidelity-$compute.err"
     say "$compute: $(grep -E ' measured, |no time left' "$folder/fidelity-$compute.txt" | tr '\n' ' ')"
 done
 rm -rf "$build"

@@ -11,6 +11,16 @@ case $said in *"no CUDA driver"* | *"finds no device"* | *"is the stub"*)
 esac
 
 failures=0
+# Two devices at the same time, where there are two.
+two=$(mktemp) || exit 2
+trap 'rm -f "$two"' EXIT
+sed -e 's/^alloc,3,6291456/&,device=1/' "$traces/tiny/streams.csv" >"$two"
+said=$("$memreuse" compare "$two" --on cuda --verify --gpu 0,1 native cudamallocasync 2>&1)
+case $?$said in
+0*) echo "two devices at once" ;;
+*"there is no CUDA device 1"*) echo "one device only" ;;
+*) echo "two devices at once: $said" && failures=1 ;;
+esac
 for trace in "$traces"/tiny/*.csv "$traces/models/lstm-650-b20-s35.csv.gz" \
              "$traces/models/unet-b8-i256.csv.gz"; do
     [ -e "$trace" ] || continue
