@@ -62,7 +62,7 @@ TEST(buckets_take_a_copy_of_the_gradients)
     const sums plain = predicted(BERT, "accumulate:1"), ddp = predicted(BERT, "ddp");
     CHECK_EQ(ddp.peak - plain.peak, GRADIENTS);
     CHECK_EQ(ddp.held - plain.held, GRADIENTS);
-    CHECK_EQ(ddp.held - predicted(BERT, "ddp:view=True").held, GRADIENTS);
+    CHECK_EQ(ddp.held - predicted(BERT, "ddp:gradient_as_bucket_view=True").held, GRADIENTS);
     CHECK_EQ(ddp.sent[MR_ENGINE_all_reduce], GRADIENTS);
     CHECK_EQ(predicted(BERT, "ddp:ranks=1").collectives, 0);
 }
@@ -74,7 +74,8 @@ TEST(gradients_come_back_from_their_buckets)
         mr_ctx ctx = {0};
         mr_trace in, out;
         uint64_t back = 0;
-        CHECK(!rewritten(&ctx, BERT, view ? "ddp:view=True" : "ddp", &in, &out));
+        const char *spec = view ? "ddp:gradient_as_bucket_view=True" : "ddp";
+        CHECK(!rewritten(&ctx, BERT, spec, &in, &out));
         for (uint32_t o = in.ops.n; o < out.ops.n; o++)
             if (!strcmp(out.ops.at[o].name, "aten::copy_")) back += out.ops.at[o].written;
         CHECK_EQ(back, view ? 0 : GRADIENTS);
@@ -87,7 +88,7 @@ TEST(gradients_come_back_from_their_buckets)
 TEST(buckets_are_sent_beside_the_backward_pass)
 {
     const sums ddp = predicted(BERT, "ddp"),
-               one = predicted(BERT, "ddp:bucket=1GiB,first=1GiB");
+               one = predicted(BERT, "ddp:bucket_cap_mb=1024");
     CHECK(ddp.first >= MR_MIB && ddp.least >= 25 * MR_MIB);
     CHECK(ddp.beside >= ddp.collectives - 1);
     CHECK(ddp.collectives > 10);
@@ -111,7 +112,7 @@ static void near(const char *what, uint64_t x, double y)
 /* In single precision, of 16 bytes for each parameter ZeRO divides 8, then 12. */
 TEST(zero_leaves_what_the_paper_says)
 {
-    const double four = (double)predicted(BERT, "ddp:view=True").held;
+    const double four = (double)predicted(BERT, "ddp:gradient_as_bucket_view=True").held;
     const double g = (double)GRADIENTS, p = four - 3 * g; /* the pooler has no gradient */
     near("stage 1", predicted(BERT, "ddp:ranks=8,zero=1").held, p + g + 2 * g / 8);
     near("stage 2", predicted(BERT, "ddp:ranks=8,zero=2").held, p + (g + 2 * g) / 8);
@@ -167,7 +168,7 @@ TEST(the_referee_sees_what_is_wrong)
         "holds what a new op wrote, expected what",
         "holds what a new op wrote, expected what",
     };
-    referee_says(BERT, "ddp:view=True", plant, said, MR_COUNT(said));
+    referee_says(BERT, "ddp:gradient_as_bucket_view=True", plant, said, MR_COUNT(said));
 }
 
 /* Of the ops of that name all, or only the last. */
@@ -196,7 +197,7 @@ TEST(the_referee_sees_that_devices_part_ways)
     static const char *const said[] = {"expected a collective", "expected a collective",
                                        "expected an all-gather"};
     referee_says(BERT, "ddp", forget_collective, said, 2);
-    referee_says(BERT, "ddp:view=True", forget_collective, said, 2);
+    referee_says(BERT, "ddp:gradient_as_bucket_view=True", forget_collective, said, 2);
     referee_says(BERT, "ddp:zero=1", forget_collective, said, MR_COUNT(said));
     referee_says(BERT, "ddp:zero=2", forget_collective, said, MR_COUNT(said));
     referee_says("models/twins/bert-base-amp-float16.csv.gz", "ddp", forget_collective, said,

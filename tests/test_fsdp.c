@@ -188,7 +188,8 @@ TEST(a_step_under_fully_shard_is_as_predicted)
 TEST(each_stage_leaves_what_the_paper_says)
 {
     const double n = (double)predicted(GPT2, "half:masters=True").parameters / 2;
-    const sums whole = predicted(GPT2, "half:masters=True+ddp:view=True,ranks=64");
+    const sums whole =
+        predicted(GPT2, "half:masters=True+ddp:gradient_as_bucket_view=True,ranks=64");
     const uint32_t k = 5 * whole.tensors;
     near("none", whole.held, 16 * n, k);
     near("stage 1", predicted(GPT2, "half:masters=True+ddp:zero=1,ranks=64").held,
@@ -227,7 +228,8 @@ TEST(prefetching_takes_buffers)
     const uint64_t all = predicted(GPT2, "fsdp:limit_all_gathers=False").buffers;
     CHECK_EQ(five - two, 3 * BLOCK);
     CHECK_EQ(all, PADDED + 12 * BLOCK);
-    CHECK(predicted(LLAMA, "fsdp:limit_all_gathers=False").peak > predicted(LLAMA, "fsdp").peak);
+    CHECK(predicted(LLAMA, "fsdp:limit_all_gathers=False").peak
+          > predicted(LLAMA, "fsdp").peak);
 }
 
 /* ---- communication ----------------------------------------------------------------------- */
@@ -392,8 +394,8 @@ static void plant_in_cast(mr_ctx *ctx, const mr_trace *in, mr_trace *t, uint32_t
     if (mistake == 0) swap(ctx, &t->ops.at[cast].in, 0, 1);
     if (mistake == 1) t->ops.at[cast].in.n--;
     if (mistake == 2) t->ops.at[cast].in = t->ops.at[root].in;
-    if (mistake == 3)
-        t->ops.at[op_named(t, filled + 1, "fsdp::all_gather_copy_in")].in = t->ops.at[filled].in;
+    const uint32_t next = op_named(t, filled + 1, "fsdp::all_gather_copy_in");
+    if (mistake == 3) t->ops.at[next].in = t->ops.at[filled].in;
 }
 
 TEST(the_referee_sees_what_is_cast_wrongly)

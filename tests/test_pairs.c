@@ -15,7 +15,7 @@ static const char *const options[] = {
     "checkpoint:by=sqrt",
     "inplace:add=True,dropout=True",
     "ddp:zero=1",
-    "ddp:zero=2,view=True",
+    "ddp:zero=2,gradient_as_bucket_view=True",
     "accumulate:2",
 };
 
@@ -243,9 +243,11 @@ TEST(evictions_come_last)
 TEST(buckets_and_states_are_seen_as_what_they_are)
 {
     gives_a_result("models/twins/vgg16-elu-inplace.csv.gz",
-                   "ddp:zero=2,view=True,bucket=4MiB+dtr:ratio=0.9,dealloc=banish");
+                   "ddp:zero=2,gradient_as_bucket_view=True,bucket_cap_mb=4+dtr:ratio=0.9,"
+                   "dealloc=banish");
     gives_a_result("models/twins/vit-b16-inplace.csv.gz",
-                   "ddp:zero=2,view=True,bucket=4MiB+dtr:ratio=0.7,dealloc=banish");
+                   "ddp:zero=2,gradient_as_bucket_view=True,bucket_cap_mb=4+dtr:ratio=0.7,"
+                   "dealloc=banish");
     gives_a_result("models/vit-b16-b64-i224.csv.gz", "optimizer:adamw,form=fused+fsdp");
     gives_a_result("models/moe-small-b8-s512.csv.gz",
                    "dtr:ratio=0.7,back=swap,dealloc=ignore+accumulate:2");

@@ -15,10 +15,10 @@ static const mr_param params_table[] = {
     MR_PARAM_INT(replica_choice, zero, "0", 0, 3,
                  "stage of ZeRO: 1 divides optimizer state, 2 gradients as well, 3 parameters"
                  " too, as fsdp does"),
-    MR_PARAM_BOOL(replica_choice, view, "False",
-                  "gradient_as_bucket_view: gradients are a part of their bucket"),
-    MR_PARAM_SIZE(replica_choice, bucket, "25MiB", 1, 1e15, "when a bucket is full"),
-    MR_PARAM_SIZE(replica_choice, first, "1MiB", 1, 1e15, "when the first one is"),
+    MR_PARAM_BOOL(replica_choice, gradient_as_bucket_view, "False",
+                  "gradients are a part of their bucket"),
+    MR_PARAM_INT(replica_choice, bucket_cap_mb, "0", 0, 1048576,
+                 "when a bucket is full, in MiB; 0 for PyTorch's None: 25, of the first one 1"),
     {0},
 };
 
@@ -38,7 +38,8 @@ const mr_strategy mr_strategy_ddp = {
     .source =
         "PyTorch's DistributedDataParallel, Li et al. 2020; ZeRO, Rajbhandari et al. 2020",
     .how =
-        "torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view={view}); "
+        "torch.nn.parallel.DistributedDataParallel(model,"
+        " gradient_as_bucket_view={gradient_as_bucket_view}); "
         "zero=1 is torch.distributed.optim.ZeroRedundancyOptimizer",
     .params = params_table,
     .params_size = sizeof(replica_choice),

@@ -26,8 +26,8 @@ static const mr_param params_table[] = {
                   "False: the host issues all gathers of a pass when that begins, as where it"
                   " runs far ahead of the device"),
     MR_PARAM_CHOICE(shards_choice, param_dtype, "none|bfloat16|float16", "none",
-                    "of a MixedPrecisionPolicy, behind half, which computes in that: parts, states"
-                    " and the update are in float32"),
+                    "of a MixedPrecisionPolicy, behind half, which computes in that: parts,"
+                    " states and the update are in float32"),
     MR_PARAM_CHOICE(shards_choice, reduce_dtype, "float32|bfloat16|float16", "float32",
                     "of that: gradients are sent so"),
     {0},

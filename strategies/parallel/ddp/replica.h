@@ -5,8 +5,8 @@
 #include "rewrite.h"
 
 typedef struct replica_choice {
-    uint64_t ranks, zero, bucket, first;
-    bool view;
+    uint64_t ranks, zero, bucket_cap_mb; /* 0 for the usual ones */
+    bool gradient_as_bucket_view;
 } replica_choice;
 
 typedef struct replica_gradient {

@@ -47,11 +47,20 @@ static void see(const mr_trace *in, const bool *gradient, mr_ids ids, uint32_t o
     }
 }
 
+enum { USUAL = 25, USUAL_FIRST = 1 }; /* MiB */
+
+/* When a bucket is full; the first one starts early. */
+static uint64_t cap(const replica_choice *choice, uint32_t buckets)
+{
+    const uint64_t usual = buckets > 1 ? USUAL : USUAL_FIRST;
+    return (choice->bucket_cap_mb ? choice->bucket_cap_mb : usual) * MR_MIB;
+}
+
 /* As compute_bucket_assignment_by_size: full once it has reached its size. */
 static void put(mr_ctx *ctx, const mr_trace *in, const replica_choice *choice, uint32_t tensor,
                 uint32_t op, replica_buckets *out)
 {
-    const uint64_t limit = out->all.n > 1 ? choice->bucket : choice->first;
+    const uint64_t limit = cap(choice, out->all.n);
     replica_bucket *last = out->all.n ? &out->all.at[out->all.n - 1] : NULL;
     if (!last || last->bytes >= limit) {
         const replica_bucket empty = {.first = out->gradients.n};

@@ -29,7 +29,7 @@ static const mr_tensor *tensor_at(const writer *w, uint32_t t)
 /* Gradients are where they were, beside their buckets. */
 static bool keeps_gradients(const writer *w)
 {
-    return !w->choice->view && !w->choice->zero;
+    return !w->choice->gradient_as_bucket_view && !w->choice->zero;
 }
 
 /* ---- new things

@@ -114,8 +114,8 @@ static void begin_backward(walk *w)
     w->back = true;
 }
 
-/* MR_NONE for none.  Gradients that the engine adds up in a unit, which are of no op, are what its
- * inputs get: it is left after that. */
+/* MR_NONE for none.  Gradients that the engine adds up in a unit, which are of no op, are what
+ * its inputs get: it is left after that. */
 static uint32_t visit_in_backward(walk *w, uint32_t o)
 {
     const shards *s = w->s;

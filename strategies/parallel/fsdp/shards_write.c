@@ -199,7 +199,7 @@ static mr_status choose_dtypes(writer *w)
 mr_status shards_rewrite(mr_ctx *ctx, const mr_trace *in, const shards_choice *choice,
                          mr_trace *out)
 {
-    const replica_choice one = {.ranks = choice->ranks, .bucket = 1, .first = 1};
+    const replica_choice one = {.ranks = choice->ranks};
     writer *w = MR_NEW(ctx, writer);
     shards *s = &w->t.s;
     *s = (shards){.ctx = ctx, .in = in, .choice = choice};
