@@ -53,6 +53,9 @@ twin inplace+checkpoint+accumulate $plain resnet50-inplace-checkpoint-accumulate
 twin accumulate $plain resnet50-accumulate-4 $resnet --accumulate 4
 twin amp $plain resnet50-amp-float16 $resnet --precision amp-float16
 twin amp+accumulate $plain resnet50-amp-float16-accumulate-2 $resnet --precision amp-float16 --accumulate 2
+twin amp+accumulate+inplace $plain resnet50-amp-bfloat16-accumulate-2-inplace $resnet --precision amp-bfloat16 --accumulate 2 --inplace activations
+twin amp+accumulate+inplace+checkpoint $plain resnet50-amp-bfloat16-accumulate-4-inplace-checkpoint $resnet --precision amp-bfloat16 --accumulate 4 --inplace activations --checkpoint block
+twin amp+accumulate+checkpoint+offload $plain resnet50-amp-bfloat16-accumulate-8-checkpoint-save-on-cpu $resnet --precision amp-bfloat16 --accumulate 8 --checkpoint block --save-on-cpu
 twin amp+checkpoint $plain resnet50-amp-bfloat16-checkpoint $resnet --precision amp-bfloat16 --checkpoint block
 twin offload $plain resnet50-save-on-cpu $resnet --save-on-cpu
 twin release $plain resnet50-release $resnet --optimizer-in-backward
@@ -122,6 +125,11 @@ twin half $plain gpt2-small-float16-masters-static $gpt --precision float16 --ma
 twin half $plain gpt2-small-float16-masters-dynamic $gpt --precision float16 --masters dynamic
 twin release $plain gpt2-small-release $gpt --optimizer-in-backward
 twin offload $plain gpt2-small-save-on-cpu $gpt --save-on-cpu
+twin sdpa+amp $plain gpt2-small-sdpa-amp-bfloat16 $gpt --attention sdpa --precision amp-bfloat16
+twin sdpa+amp+accumulate $plain gpt2-small-sdpa-amp-bfloat16-accumulate-4 $gpt --attention sdpa --precision amp-bfloat16 --accumulate 4
+twin sdpa+amp+accumulate+checkpoint $plain gpt2-small-sdpa-amp-bfloat16-accumulate-8-checkpoint $gpt --attention sdpa --precision amp-bfloat16 --accumulate 8 --checkpoint block
+twin sdpa+amp+accumulate+checkpoint+offload $plain gpt2-small-sdpa-amp-bfloat16-accumulate-8-checkpoint-save-on-cpu $gpt --attention sdpa --precision amp-bfloat16 --accumulate 8 --checkpoint block --save-on-cpu
+twin sdpa+accumulate $plain gpt2-small-sdpa-accumulate-4 $gpt --attention sdpa --accumulate 4
 twin nograd $plain gpt2-small-no-grad $gpt --no-grad
 twin "" "" gpt2-small-untied $gpt --untied
 twin share gpt2-small-untied gpt2-small-tied $gpt

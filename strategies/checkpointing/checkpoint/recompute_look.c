@@ -270,7 +270,8 @@ static void look_for_drops(looker *k)
     for (uint32_t e = 0; e < k->in->events.n; e++) {
         const mr_event event = k->in->events.at[e];
         if (event.kind == MR_RUN) {
-            backward |= k->in->ops.at[event.id].phase == MR_BACKWARD;
+            const mr_phase phase = (mr_phase)k->in->ops.at[event.id].phase;
+            backward = phase == MR_BACKWARD || (backward && phase != MR_FORWARD);
             while (region < k->l->regions.n && k->l->regions.at[region].end <= e)
                 next_run[region++] = e;
         }
