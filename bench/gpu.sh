@@ -5,7 +5,8 @@
 # minutes on one GPU, and what would take longer is cut off and said so.
 #
 #   gpu.sh --carry FILE    before the visit, for a machine that lacks what memreuse is built with:
-#                          FILE becomes the program, which needs nothing there but the C library
+#                          FILE becomes the program, which needs nothing there but a C library that is
+#                          not much older (glibc 2.34 on)
 #   MEMREUSE=FILE          then, on the visit: nothing is built
 #   LIMIT_S, MODELS, SPECS other than the usual
 set -u

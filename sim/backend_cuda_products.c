@@ -60,6 +60,13 @@ static mr_cuda_pointer place_of(const mr_cuda *c, uint32_t tensor)
     return at ? at + t->offset : 0;
 }
 
+/* A placement may pack storages byte by byte, where no product could be computed. */
+static bool is_usable(const mr_cuda *c, const mr_product *p, uint32_t tensor)
+{
+    const mr_cuda_pointer at = place_of(c, tensor);
+    return at && at % mr_number_bytes(p->number) == 0;
+}
+
 static uint64_t aligned(uint64_t bytes)
 {
     return (bytes + 255) / 256 * 256;
@@ -100,7 +107,7 @@ bool mr_cuda_computes(const mr_cuda *c, const mr_op *op, const mr_work *work, mr
     if (!c->cublas.library || !mr_product_of(c->trace, op, work, out) || is_refused(c, out))
         return false;
     if (out->out == MR_NONE) return c->scratch != 0;
-    return place_of(c, out->a) && place_of(c, out->b) && place_of(c, out->out);
+    return is_usable(c, out, out->a) && is_usable(c, out, out->b) && is_usable(c, out, out->out);
 }
 
 mr_status mr_cuda_compute(mr_cuda *c, mr_ctx *ctx, uint32_t lane, const mr_product *p)

@@ -46,15 +46,15 @@ TEST(a_step_of_vgg_ends_at_the_models_peak)
 static const mr_manner full = {.compute = MR_COMPUTE_FULL, .kernels = kernels};
 
 /* cuBLAS looks at all that it is given; `acts` are some that have to occur. */
-static void multiplies(const char *model, const mr_act *acts, size_t n)
+static void multiplies(const char *model, const char *spec, const mr_act *acts, size_t n)
 {
     char path[512];
     snprintf(path, sizeof path, TRACES "/models/%s.csv.gz", model);
     fake_cuda_settings()->idle = 1;
-    const outcome out = on_fake(path, "pytorch", 2, &full, 0);
+    const outcome out = on_fake(path, spec, 2, &full, 0);
     fake_cuda_settings()->idle = 0;
     CHECK_STR(out.text, "");
-    is_clean(&out, path, "pytorch");
+    is_clean(&out, path, spec);
     for (size_t i = 0; i < n; i++) CHECK(out.metrics.acts[acts[i]] > 0);
     CHECK_EQ(out.metrics.acts[MR_ACT_recorded], 0);
 }
@@ -62,15 +62,22 @@ static void multiplies(const char *model, const mr_act *acts, size_t n)
 TEST(products_are_computed_where_their_tensors_are)
 {
     static const mr_act acts[] = {MR_ACT_product, MR_ACT_touch};
-    multiplies("lstm-650-b20-s35", acts, MR_COUNT(acts));
-    multiplies("gpt2-small-b8-s1024", acts, MR_COUNT(acts));
+    multiplies("lstm-650-b20-s35", "pytorch", acts, MR_COUNT(acts));
+    multiplies("gpt2-small-b8-s1024", "pytorch", acts, MR_COUNT(acts));
+}
+
+/* A plan packs storages byte by byte: what no product could begin at passes as time. */
+TEST(nothing_is_multiplied_at_odd_addresses)
+{
+    static const mr_act acts[] = {MR_ACT_product, MR_ACT_modelled};
+    multiplies("vgg16-b64-i224", "plan", acts, MR_COUNT(acts));
 }
 
 TEST(convolutions_are_computed_in_memory_of_their_own)
 {
     static const mr_act acts[] = {MR_ACT_convolution, MR_ACT_touch};
-    multiplies("unet-b8-i256", acts, MR_COUNT(acts));
-    multiplies("resnet50-b64-i224", acts, MR_COUNT(acts));
+    multiplies("unet-b8-i256", "pytorch", acts, MR_COUNT(acts));
+    multiplies("resnet50-b64-i224", "pytorch", acts, MR_COUNT(acts));
 }
 
 /* One word in 2 MiB, and the first of every storage. */
