@@ -124,6 +124,21 @@ TEST(zero_leaves_what_the_paper_says)
     CHECK(two.peak < one.peak);
 }
 
+/* PyTorch's ZeroRedundancyOptimizer has 187527168 bytes of states on the first of eight devices:
+ * those of the word embedding, two numbers for each of its parameters. */
+TEST(whole_parameters_are_dealt_out_unevenly)
+{
+    mr_ctx ctx = {0};
+    mr_trace in;
+    mr_answer answer;
+    CHECK(!evaluated(&ctx, BERT, "ddp:zero=1", &in, &answer));
+    CHECK_EQ(answer.trace.remarks.n, 1);
+    char part[16];
+    snprintf(part, sizeof part, "%.1f %%", 100.0 * 187527168 / (2.0 * (double)GRADIENTS));
+    if (answer.trace.remarks.n) CHECK_HAS(answer.trace.remarks.at[0], part);
+    mr_ctx_clear(&ctx);
+}
+
 /* Gradients of a scaled loss are divided in place by the update, all by one op. */
 TEST(gradients_in_buckets_can_be_scaled)
 {

@@ -40,7 +40,8 @@ const mr_strategy mr_strategy_ddp = {
     .how =
         "torch.nn.parallel.DistributedDataParallel(model,"
         " gradient_as_bucket_view={gradient_as_bucket_view}); "
-        "zero=1 is torch.distributed.optim.ZeroRedundancyOptimizer",
+        "zero=1 and 2 are DeepSpeed's; nearest to 1 is"
+        " torch.distributed.optim.ZeroRedundancyOptimizer",
     .params = params_table,
     .params_size = sizeof(replica_choice),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES,

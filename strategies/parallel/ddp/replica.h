@@ -34,6 +34,10 @@ typedef struct replica_buckets {
 mr_status replica_fill(mr_ctx *ctx, const mr_trace *in, const replica_choice *choice,
                        replica_buckets *out);
 
+/* What the first device would have of all parameters, if each were given to one device. */
+double replica_dealt(mr_ctx *ctx, const mr_trace *in, const replica_buckets *buckets,
+                     uint64_t ranks);
+
 mr_status replica_rewrite(mr_ctx *ctx, const mr_trace *in, const replica_choice *choice,
                           mr_trace *out);
 

@@ -226,6 +226,15 @@ static void run(writer *w, uint32_t o, uint32_t event)
     if (event == w->last && w->choice->zero && w->choice->ranks > 1) gather(w);
 }
 
+static void tell_dealt(writer *w)
+{
+    const double part = replica_dealt(w->r.ctx, w->r.in, &w->buckets, w->choice->ranks);
+    mr_rewrite_remark(&w->r,
+                      "states are divided evenly; ZeroRedundancyOptimizer gives each parameter"
+                      " to one device, and %.1f %% of all to the first",
+                      100 * part);
+}
+
 mr_status replica_rewrite(mr_ctx *ctx, const mr_trace *in, const replica_choice *choice,
                           mr_trace *out)
 {
@@ -247,6 +256,7 @@ mr_status replica_rewrite(mr_ctx *ctx, const mr_trace *in, const replica_choice 
     }
     make_buckets(w);
     if (choice->zero) sharded_slice(&w->update, false);
+    if (choice->zero == 1) tell_dealt(w);
     for (uint32_t s = 0; s < in->storages.n; s++)
         if (is_old_gradient(w, s))
             out->storages.at[s].before = out->storages.at[s].after = false;
