@@ -22,7 +22,7 @@ static unsigned long long setting(const char *name)
     return text ? strtoull(text, NULL, 0) : 0;
 }
 
-static int calls, begun;
+static _Atomic int calls, begun; /* several threads ask */
 
 static bool fails(void)
 {
