@@ -177,12 +177,12 @@ static void put_title(mr_ctx *ctx, const mr_moment *m, const mr_spec *spec, uint
     mr_sink_print(sink, "\n\n");
 }
 
-/* What rewrites left as it was, and why.  Many ops are refused for the same reason. */
+/* What rewrites chose, or left as it was, and why.  Many ops are refused for the same reason. */
 static void put_remarks(const mr_trace *trace, mr_sink *sink)
 {
     const uint32_t most = 20, n = trace->remarks.n < most ? trace->remarks.n : most;
     if (!n) return;
-    mr_sink_print(sink, "What rewrites left as it was\n");
+    mr_sink_print(sink, "What rewrites chose, or left as it was\n");
     for (uint32_t i = 0; i < n; i++) mr_sink_print(sink, "  - %s\n", trace->remarks.at[i]);
     if (n < trace->remarks.n)
         mr_sink_print(sink, "  and %" PRIu32 " more like these\n", trace->remarks.n - n);

@@ -43,7 +43,7 @@ static double compare(mr_ctx *ctx, const chain_step *step, const char *what,
 {
     const chain_outcome out = chain_replay(ctx, &step->problem, plan);
     CHECK_STR(out.wrong ? out.wrong : "", "");
-    const uint64_t promised = chain_step_peak(step, out.peak);
+    const uint64_t promised = chain_step_peak(step, out.called);
     const uint64_t actual = carried_out(ctx, step, plan);
     const double ratio = (double)actual / (double)promised;
     printf("  %-16s time %.3f  promised %8.1f MiB  took %8.1f MiB  %.4f\n", what,

@@ -54,8 +54,8 @@ const mr_strategy mr_strategy_chen = {
     .summary = "keeps the ends of segments that a budget chooses and computes the rest again",
     .source = "Chen et al., \"Training Deep Nets with Sublinear Memory Cost\", 2016",
     .how =
-        "torch.utils.checkpoint.checkpoint_sequential(stages, segments, x, "
-        "use_reentrant=False), which comes near",
+        "torch.utils.checkpoint.checkpoint(part, x, use_reentrant=False) around the stages that "
+        "memreuse explain names",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED | MR_HAS_DROPS,

@@ -32,6 +32,9 @@ const mr_strategy mr_strategy_revolve = {
     .name = "revolve",
     .summary = "keeps a number of inputs of stages and computes the rest again, binomially",
     .source = "Griewank and Walther, \"Algorithm 799: Revolve\", 2000",
+    .how =
+        "torch.utils.checkpoint.checkpoint(part, x, use_reentrant=False), calls within calls, "
+        "around the stages that memreuse explain names",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED | MR_HAS_DROPS,

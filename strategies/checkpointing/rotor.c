@@ -27,15 +27,15 @@ static const mr_param params_table[] = {
 };
 
 /* A plan may promise more than the step takes, so the table is made for more room than there
- * is. */
+ * is; or less, as calls within calls hold what they are given. */
 enum { MORE = 4, TRIES = 5 };
 
-/* Looks for the plan with the most room, between `room` and that, whose step still fits.
+/* Looks for the plan with the most room, between two sizes, whose step fits.
  * `best`: time of the plan that `out` was written by, CHAIN_NEVER for none. */
 static mr_status use_up(mr_ctx *ctx, const chain_step *step, const chain_table *table,
-                        uint64_t room, uint64_t budget, uint64_t *best, mr_trace *out)
+                        uint64_t low, uint64_t high, uint64_t budget, uint64_t *best,
+                        mr_trace *out)
 {
-    uint64_t low = room, high = room + room / MORE;
     for (uint32_t i = 0; i < TRIES; i++) {
         const uint64_t middle = low + (high - low) / 2, time = chain_rotor_time(table, middle);
         chain_actions plan = {0};
@@ -60,7 +60,7 @@ static mr_status use_up(mr_ctx *ctx, const chain_step *step, const chain_table *
 static mr_status too_small(mr_ctx *ctx, const chain_step *step, uint32_t slots, uint64_t budget,
                            const chain_actions *greedy)
 {
-    const uint64_t enough = chain_replay(ctx, &step->problem, greedy).peak;
+    const uint64_t enough = chain_replay(ctx, &step->problem, greedy).called;
     const chain_table *table = chain_rotor(ctx, &step->problem, enough, slots);
     const uint64_t least = chain_rotor_least(table);
     chain_actions plan = {0};
@@ -81,14 +81,17 @@ static mr_status rewrite(mr_ctx *ctx, const void *params, const mr_trace *in, mr
                                            (uint32_t)(s->slots + s->slots / MORE));
     chain_actions plan = {0}, greedy = {0};
     uint64_t best = chain_rotor_time(table, room);
-    chain_rotor_plan(ctx, table, room, &plan);
+    if (chain_rotor_plan(ctx, table, room, &plan)
+        && chain_replay(ctx, &step.problem, &plan).called > room)
+        best = CHAIN_NEVER;
     if (chain_chen_greedy(ctx, &step.problem, room, &greedy)) {
         const uint64_t time = chain_replay(ctx, &step.problem, &greedy).time;
         if (time < best) plan = greedy;
         if (time < best) best = time;
     }
     if (best < CHAIN_NEVER) MR_TRY(chain_step_rewrite(ctx, &step, &plan, out));
-    MR_TRY(use_up(ctx, &step, table, room, budget, &best, out));
+    MR_TRY(use_up(ctx, &step, table, room, room + room / MORE, budget, &best, out));
+    if (best == CHAIN_NEVER) MR_TRY(use_up(ctx, &step, table, 0, room, budget, &best, out));
     if (best < CHAIN_NEVER) return MR_OK;
     return too_small(ctx, &step, (uint32_t)s->slots, budget, &greedy);
 }
@@ -100,6 +103,9 @@ const mr_strategy mr_strategy_rotor = {
         "Beaumont et al., \"Optimal Re-Materialization Strategies for Heterogeneous Chains:"
         " How to Train Deep Neural Networks with Limited Memory\", 2019; parts of stages as in"
         " Zhao et al., \"Rockmate\", 2023",
+    .how =
+        "torch.utils.checkpoint.checkpoint(part, x, use_reentrant=False), calls within calls, "
+        "around the stages that memreuse explain names; options=0 keeps to such calls",
     .params = params_table,
     .params_size = sizeof(settings),
     .needs = MR_HAS_DATAFLOW | MR_HAS_PHASES | MR_HAS_SAVED | MR_HAS_DROPS,

@@ -4,6 +4,8 @@ A `Workload` is a model, a function that makes a batch, and a function from both
 `WORKLOADS` has them by name.  All sizes stand in the tables of this file.
 """
 import math
+import re
+import sys
 from dataclasses import dataclass, field
 
 import torch
@@ -70,6 +72,58 @@ def run_blocks(options, blocks, x, *args):
     for block in blocks:
         x = run_block(options, block, x, *args)
     return x
+
+
+# ---- plans for a chain of stages ---------------------------------------------------------------
+
+def parse_plan(text):
+    """Stages by number, in order, as in [[0-3]4-9]10-16: what stands in brackets is recomputed in
+    backward, and what stands in brackets within is then run without being saved, and once more.
+    Gives numbers and lists of the same."""
+    stack = [[]]
+    for word in re.findall(r"\[|\]|[0-9]+(?:-[0-9]+)?", text):
+        if word == "[":
+            stack.append([])
+        elif word == "]":
+            inner = stack.pop()
+            stack[-1].append(inner)
+        else:
+            first, _, last = word.partition("-")
+            stack[-1] += range(int(first), int(last or first) + 1)
+    return stack[0]
+
+
+def stages_of(plan):
+    return [i for part in plan for i in (stages_of(part) if isinstance(part, list) else [part])]
+
+
+def run_plan(plan, stages, x):
+    for part in plan:
+        if isinstance(part, list):
+            x = checkpoint(run_plan, part, stages, x, use_reentrant=False)
+        else:
+            x = stages[part](x)
+    return x
+
+
+def follow_plan(model, text):
+    """The model then gives its loss.  It says what its stages are, each a function of what the
+    one before it made; the plan has to name them all."""
+    plan = parse_plan(text)
+
+    def forward(x, *more):
+        stages = model.stages(x, *more)
+        if stages_of(plan) != list(range(len(stages))):
+            sys.exit(f"models.py: the model has {len(stages)} stages, which the plan '{text}' does "
+                     "not name in order")
+        return run_plan(plan, stages, x)
+    model.forward = forward
+    return lambda model, *batch: model(*batch)
+
+
+def loss_stages(labels):
+    """cross_entropy, op by op."""
+    return [lambda x: F.log_softmax(x, dim=1), lambda x: F.nll_loss(x, labels)]
 
 
 def in_chunks(options, what, run, *whole):
@@ -336,6 +390,12 @@ class GptBlock(nn.Module):
             return self.down(F.gelu(self.up(x), approximate="tanh"))
         return self.dropout(self.down(F.gelu(self.up(x), approximate="tanh")))
 
+    def attended(self, x):
+        return residual(self.options, x, self.attention(self.norm_1(x)))
+
+    def fed(self, x):
+        return residual(self.options, x, self.mlp(self.norm_2(x)))
+
     def forward(self, x, past=None, cache=False):
         """With keys and values of this and of all before if a cache is asked for."""
         y = self.attention(self.norm_1(x), past, cache)
@@ -372,6 +432,14 @@ class Gpt(nn.Module):
 
     def forward(self, ids):
         return self.head(self.hidden(ids))
+
+    def stages(self, ids, labels):
+        """What is added up first is made first, positions before all."""
+        halves = [half for block in self.blocks for half in (block.attended, block.fed)]
+        logits = lambda x: self.head(x).view(-1, self.head.out_features)
+        return [lambda ids: torch.arange(ids.shape[1]),
+                lambda place: self.token(ids) + self.position(place), self.dropout, *halves,
+                self.norm, logits, *loss_stages(labels.reshape(-1))]
 
     def generate(self, ids, new):
         """Tokens one by one; keys and values of all before are kept and grow."""
@@ -555,6 +623,14 @@ class Bottleneck(nn.Module):
         x = x if self.shortcut is None else self.shortcut(x)
         return self.relu(y.add_(x) if self.options.inplace == "all" else y + x)
 
+    def sum(self, x):
+        """The same without the last activation: a stage."""
+        y = self.relu(self.norm_1(self.conv_1(x)))
+        y = self.relu(self.norm_2(self.conv_2(y)))
+        y = self.norm_3(self.conv_3(y))
+        x = x if self.shortcut is None else self.shortcut(x)
+        return y.add_(x) if self.options.inplace == "all" else y + x
+
 
 RESNET = {"50": (3, 4, 6, 3), "152": (3, 8, 36, 3)}
 
@@ -577,6 +653,11 @@ class ResNet(nn.Module):
         x = self.pool(self.relu(self.norm(self.conv(x))))
         x = run_blocks(self.options, self.blocks, x)
         return self.head(self.average(x).flatten(1))
+
+    def stages(self, _, labels):
+        blocks = [half for block in self.blocks for half in (block.sum, block.relu)]
+        return [self.conv, self.norm, self.relu, self.pool, *blocks, self.average,
+                lambda x: self.head(x.flatten(1)), *loss_stages(labels)]
 
 
 class Vgg(nn.Module):
@@ -607,6 +688,11 @@ class Vgg(nn.Module):
 
     def forward(self, x):
         return self.classifier(self.average(self.run_features(x)).flatten(1))
+
+    def stages(self, _, labels):
+        first, *others = self.classifier
+        return [*self.features, self.average, lambda x: first(x.flatten(1)), *others,
+                *loss_stages(labels)]
 
 
 class UNet(nn.Module):

@@ -30,7 +30,7 @@ import memreuse_record as mr  # noqa: E402
 import parallel  # noqa: E402
 import techniques  # noqa: E402
 import truth  # noqa: E402
-from models import WORKLOADS, Options  # noqa: E402
+from models import WORKLOADS, Options, follow_plan  # noqa: E402
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -97,6 +97,9 @@ def arguments(words=None):
     p.add_argument("--checkpoint", default="", metavar="HOW",
                    help="block, reentrant, matmuls (all but products recomputed), attention (its "
                         "core alone), sequential:SEGMENTS")
+    p.add_argument("--checkpoint-plan", default="", metavar="PLAN",
+                   help="stages that are recomputed, and within which others, such as "
+                        "[[0-3]4-9]10-16")
     p.add_argument("--inplace", default="", choices=["", "activations", "all"],
                    help="activations in place; all: residual sums too")
     p.add_argument("--abn", action="store_true",
@@ -111,6 +114,8 @@ def arguments(words=None):
     p.add_argument("--place-skips", action="store_true",
                    help="of a U-Net, where they are joined with others")
     p.add_argument("--clip", action="store_true", help="clip_grad_norm_ before the update")
+    p.add_argument("--clip-form", default="foreach", choices=["foreach", "for-loop"])
+    p.add_argument("--error-if-nonfinite", action="store_true", help="of the clip")
     p.add_argument("--compile", type=float, default=0, metavar="BUDGET",
                    help="torch.compile's graphs, cut with this activation_memory_budget and run op "
                         "by op")
@@ -150,6 +155,8 @@ class Run:
             skips="placed" if args.place_skips else "", fused=args.fused,
             tied=not args.untied, sequence=args.seq, image=args.image))
         self.model = self.work.model
+        if args.checkpoint_plan:
+            self.work.loss = follow_plan(self.model, args.checkpoint_plan)
         if args.abn:
             techniques.join_norms(self.model)
         self.called = parallel.wrapped(self.model, args)
@@ -232,7 +239,9 @@ class Run:
         """As a trainer does, on a GPU: foreach, with gradients that are unscaled."""
         if self.scaler:
             self.scaler.unscale_(optimizer)
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0, foreach=True)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0,
+                                       error_if_nonfinite=self.args.error_if_nonfinite,
+                                       foreach=self.args.clip_form == "foreach")
 
     def precision(self):
         if not self.args.precision.startswith("amp-"):

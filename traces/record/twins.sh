@@ -30,6 +30,8 @@ twin chunk $plain bert-base-chunk-mlp-4 $bert --chunk mlp:4
 twin amp+chunk $plain bert-base-amp-bfloat16-chunk-mlp-4 $bert --precision amp-bfloat16 --chunk mlp:4
 twin release $plain bert-base-release $bert --optimizer-in-backward
 twin clip $plain bert-base-clip $bert --clip
+twin clip $plain bert-base-clip-loop $bert --clip --clip-form for-loop
+twin clip $plain bert-base-clip-error $bert --clip --error-if-nonfinite
 twin amp+clip $plain bert-base-amp-float16-clip $bert --precision amp-float16 --clip
 twin optimizer $plain bert-base-adamw-loop $bert --optimizer adamw-loop
 twin optimizer $plain bert-base-adamw-fused $bert --optimizer adamw-fused
@@ -62,6 +64,10 @@ twin release $plain resnet50-release $resnet --optimizer-in-backward
 twin optimizer $plain resnet50-adam --model resnet50 --batch 64 --optimizer adam
 twin nograd $plain resnet50-no-grad $resnet --no-grad
 twin batch $plain resnet50-b16 --model resnet50 --batch 16 --optimizer sgd-momentum
+twin "" "" resnet50-stages $resnet --checkpoint-plan 0-39
+twin chen resnet50-stages resnet50-chen-recursive $resnet --checkpoint-plan [[[[[0]1][2][3]4][[5]6][7][8]9][[[10]11][12][13]14][[15]16][17][18]19][[[[20]21][22][23]24][[25]26][27][28]29][[[30]31][32][33]34][[35]36][37][38]39
+twin revolve resnet50-stages resnet50-revolve-4 $resnet --checkpoint-plan [[[[0][1][2][3]4][[5]6][7][8]9][[10][11][12]13][[14][15]16][[17]18]19][[[20][21][22]23][[24][25]26][[27]28]29][[[30][31]32][[33]34]35][[[36]37]38]39
+twin rotor resnet50-stages resnet50-rotor-35 $resnet --checkpoint-plan [[0-3]4]5[[6]7-8]9[10-12]13[14-18]19-39
 
 resnet="--model resnet152 --batch 32 --optimizer sgd-momentum"
 twin checkpoint resnet152-b32-i224 resnet152-checkpoint $resnet --checkpoint block
@@ -80,6 +86,11 @@ twin offload $plain vgg16-save-on-cpu $vgg --save-on-cpu
 twin nograd $plain vgg16-no-grad $vgg --no-grad
 twin optimizer $plain vgg16-rmsprop --model vgg16 --batch 64 --optimizer rmsprop
 twin batch $plain vgg16-b16 --model vgg16 --batch 16 --optimizer sgd-momentum
+twin "" "" vgg16-stages $vgg --checkpoint-plan 0-40
+twin chen vgg16-stages vgg16-chen-sqrt $vgg --checkpoint-plan [0-5][6-11][12-17][18-23][24-29][30-35]36-40
+twin chen vgg16-stages vgg16-chen-recursive $vgg --checkpoint-plan [[[[[0]1][2][3]4][[5]6][7][8]9][[[10]11][12][13]14][[15]16][17][18]19][[[[20]21][22][23]24][[25]26][27][28]29][[[30]31][32][33]34][[35][36]37][38][39]40
+twin revolve vgg16-stages vgg16-revolve-4 $vgg --checkpoint-plan [[[[0][1][2][3]4][[5][6]7][8][9]10][[11][12][13]14][[15][16]17][[18]19]20][[[21][22][23]24][[25][26]27][[28]29]30][[[31][32]33][[34]35]36][[[37]38]39]40
+twin rotor vgg16-stages vgg16-rotor $vgg --checkpoint-plan 0-3[4]5-8[9]10-40
 twin "" "" vgg16-leaky-relu $vgg --activation leaky-relu
 twin inplace vgg16-leaky-relu vgg16-leaky-relu-inplace $vgg --activation leaky-relu --inplace activations
 twin "" "" vgg16-elu $vgg --activation elu
@@ -131,6 +142,9 @@ twin sdpa+amp+accumulate+checkpoint $plain gpt2-small-sdpa-amp-bfloat16-accumula
 twin sdpa+amp+accumulate+checkpoint+offload $plain gpt2-small-sdpa-amp-bfloat16-accumulate-8-checkpoint-save-on-cpu $gpt --attention sdpa --precision amp-bfloat16 --accumulate 8 --checkpoint block --save-on-cpu
 twin sdpa+accumulate $plain gpt2-small-sdpa-accumulate-4 $gpt --attention sdpa --accumulate 4
 twin nograd $plain gpt2-small-no-grad $gpt --no-grad
+twin "" "" gpt2-small-stages $gpt --checkpoint-plan 0-30
+twin chen gpt2-small-stages gpt2-small-chen $gpt --checkpoint-plan [0-15]16-30
+twin rotor gpt2-small-stages gpt2-small-rotor $gpt --checkpoint-plan 0-2[3]4[5]6[7]8[9]10[11]12[13]14[15]16[17]18[19]20-30
 twin "" "" gpt2-small-untied $gpt --untied
 twin share gpt2-small-untied gpt2-small-tied $gpt
 

@@ -75,10 +75,16 @@ typedef MR_VEC(chain_action) chain_actions;
 
 typedef struct chain_outcome {
     uint64_t peak; /* largest sum of bytes at once, x(0) included */
+    uint64_t called; /* the same where what runs again are calls, which hold what they are given */
     uint64_t time;
     uint32_t wrong_at; /* the first action that cannot be carried out; MR_NONE when all can */
     const char *wrong; /* why */
 } chain_outcome;
+
+/* By stage: where the longest call ends that begins with it, 0 when none does.  A call is a
+ * CHAIN_KEEP and what is run from there unsaved, up to where the next one begins or a stage
+ * saves; so calls are nested.  One that runs within another holds its x(i) until it ends. */
+uint32_t *chain_calls(mr_ctx *ctx, uint32_t n, const chain_actions *plan);
 
 /* Carries a plan out action by action.  It knows nothing of how plans are made, so it is their
  * referee.  A plan is complete when every stage has run backward once, last first. */

@@ -92,9 +92,9 @@ typedef struct search {
 
 static bool better(const search *s, const chain_outcome *a, const chain_outcome *b)
 {
-    const bool fits = a->peak <= s->budget, other = b->peak <= s->budget;
+    const bool fits = a->called <= s->budget, other = b->called <= s->budget;
     if (fits != other) return fits;
-    if (!fits || a->time == b->time) return a->peak < b->peak;
+    if (!fits || a->time == b->time) return a->called < b->called;
     return a->time < b->time;
 }
 
@@ -153,7 +153,7 @@ bool chain_chen_greedy(mr_ctx *ctx, const chain_problem *chain, uint64_t budget,
         try_grid(&s, sixty, CHAIN_CHECKMATE_GRID);
     }
     *plan = s.plan;
-    return s.best.peak <= budget;
+    return s.best.called <= budget;
 }
 
 typedef struct part {

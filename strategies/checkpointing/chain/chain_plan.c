@@ -55,6 +55,18 @@ void chain_segments(mr_ctx *ctx, const chain_problem *chain, const bool *kept,
     }
 }
 
+uint32_t *chain_calls(mr_ctx *ctx, uint32_t n, const chain_actions *plan)
+{
+    uint32_t *end = MR_NEW_N(ctx, uint32_t, n), next = n;
+    for (uint32_t i = plan->n; i-- > 0;) {
+        const chain_action *a = &plan->at[i];
+        if (a->stage >= n) continue;
+        if (a->kind == CHAIN_KEEP && next > end[a->stage]) end[a->stage] = next;
+        if (a->kind != CHAIN_FORWARD) next = a->stage;
+    }
+    return end;
+}
+
 const char *chain_print(mr_ctx *ctx, const chain_actions *plan)
 {
     enum { LONGEST = sizeof "f4294967295 " };

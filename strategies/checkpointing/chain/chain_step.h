@@ -53,6 +53,10 @@ uint64_t chain_step_peak(const chain_step *step, uint64_t chain);
 mr_status chain_step_rewrite(mr_ctx *ctx, const chain_step *step, const chain_actions *plan,
                              mr_trace *out);
 
+/* Says in a remark of `out` what runs again, in which calls. */
+void chain_step_tell(mr_ctx *ctx, const chain_step *step, const chain_actions *plan,
+                     mr_trace *out);
+
 /* Says what the least peak is that the plan reaches: MR_EUNSUPPORTED. */
 mr_status chain_step_too_small(mr_ctx *ctx, const chain_step *step, const char *who,
                                uint64_t budget, const chain_actions *plan);

@@ -252,7 +252,7 @@ uint64_t chain_step_peak(const chain_step *step, uint64_t chain)
 mr_status chain_step_too_small(mr_ctx *ctx, const chain_step *step, const char *who,
                                uint64_t budget, const chain_actions *plan)
 {
-    const uint64_t least = chain_step_peak(step, chain_replay(ctx, &step->problem, plan).peak);
+    const uint64_t least = chain_step_peak(step, chain_replay(ctx, &step->problem, plan).called);
     if (least >= step->peak)
         return mr_fail(ctx, MR_EUNSUPPORTED,
                        "%s finds no plan within %s; what it can compute again does not bring '%s'"

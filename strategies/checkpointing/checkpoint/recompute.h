@@ -16,4 +16,9 @@ typedef struct recompute_how {
 mr_status recompute(mr_ctx *ctx, const mr_trace *in, const regions *list,
                     const recompute_how *how, mr_trace *out);
 
+/* When a gradient has not the shape of its tensor, which was broadcast, the engine sums it up
+ * after the gradient's own ops, which hold what they unpacked no longer.  Is the op of such a
+ * sum?  `follows`: the one before of the same gradient is. */
+bool recompute_is_sum_of_engine(const mr_op *op, bool follows);
+
 #endif

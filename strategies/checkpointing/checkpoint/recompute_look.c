@@ -1,5 +1,6 @@
 /* recompute_look -- when a region runs again, until where, and whether it can. */
 #include "recompute_look.h"
+#include "recompute.h"
 
 #include <string.h>
 
@@ -198,12 +199,10 @@ static void look_at_gradients(looker *k, const mr_op *op, uint32_t region)
 
 /* ---- when it runs again ------------------------------------------------------------------ */
 
-/* When a gradient has not the shape of its tensor, which was broadcast, the engine sums it up
- * after the gradient's own ops, which hold what they unpacked no longer. */
-static bool is_sum_of_engine(const mr_op *op, bool follows_sum)
+bool recompute_is_sum_of_engine(const mr_op *op, bool follows)
 {
     if (!strcmp(op->name, "aten::sum")) return true;
-    return follows_sum
+    return follows
            && (!strcmp(op->name, "aten::view") || !strcmp(op->name, "aten::_to_copy"));
 }
 
@@ -214,7 +213,7 @@ static void look_at_backward(looker *k, uint32_t e, const mr_op *op, uint32_t re
     if (look->trigger == MR_NONE) look->trigger = e;
     look->last = e;
     look->holder = op->of;
-    k->summed[op->of] = is_sum_of_engine(op, k->summed[op->of]);
+    k->summed[op->of] = recompute_is_sum_of_engine(op, k->summed[op->of]);
     if (k->reentrant || !k->summed[op->of] || k->l->inside_end[op->of] == MR_NONE)
         k->l->inside_end[op->of] = e;
 }

@@ -169,9 +169,8 @@ static uint32_t length(norms *n, const norms_choice *choice, mr_ids gradients)
 /* Is it a number?  The host has to know. */
 static void ask(norms *n, uint32_t total)
 {
-    const uint32_t nan = make_of(n, "aten::ne", total), size = make_of(n, "aten::abs", total);
-    const uint32_t infinite = make_of(n, "aten::eq", size), both[] = {nan, infinite};
-    drop(n, size);
+    const uint32_t nan = make_of(n, "aten::isnan", total);
+    const uint32_t infinite = make_of(n, "aten::isinf", total), both[] = {nan, infinite};
     const uint32_t either = make(n, "aten::logical_or", mr_ids_of(n->r->ctx, 2, both), 1);
     drop(n, nan);
     drop(n, infinite);
