@@ -197,6 +197,27 @@ TEST(a_tiny_step_is_computed_again_by_any_plan)
     mr_ctx_clear(&ctx);
 }
 
+TEST(a_plan_is_told_as_calls_within_calls)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace, out;
+    chain_step step;
+    if (read_step(&ctx, TRACES "/tiny/blocks.csv", &trace)) {
+        chain_actions halves = {0}, all = {0};
+        CHECK_EQ(chain_step_of(&ctx, &trace, 128, &step), MR_OK);
+        CHECK_EQ(step.problem.n, 9);
+        chain_chen_recursive(&ctx, &step.problem, 1, &halves);
+        CHECK_EQ(chain_step_rewrite(&ctx, &step, &halves, &out), MR_OK);
+        CHECK_EQ(out.remarks.n, 1);
+        CHECK_HAS(out.remarks.at[0], "run as [[[0]1][2]3][[4]5][6][7]8, where each bracket is a call");
+        CHECK_HAS(out.remarks.at[0], "they end 0 by aten::mm of blocks.0.linear, 1 by");
+        chain_all(&ctx, &step.problem, &all);
+        CHECK_EQ(chain_step_rewrite(&ctx, &step, &all, &out), MR_OK);
+        CHECK_EQ(out.remarks.n, 0);
+    }
+    mr_ctx_clear(&ctx);
+}
+
 TEST(a_step_without_a_backward_pass_is_refused)
 {
     mr_ctx ctx = {0};

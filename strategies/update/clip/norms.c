@@ -166,12 +166,24 @@ static uint32_t length(norms *n, const norms_choice *choice, mr_ids gradients)
     return total;
 }
 
+static uint32_t make_truth(norms *n, const char *name, mr_ids in)
+{
+    const uint32_t out = numbers(n, in.at[0], 1);
+    mr_tensor *tensor = &n->r->out->tensors.at[out];
+    tensor->dtype = "bool";
+    n->r->out->storages.at[tensor->storage].bytes = tensor->bytes = 1;
+    run(n, name, in, mr_ids_of(n->r->ctx, 1, &out), (mr_ids){0});
+    return out;
+}
+
 /* Is it a number?  The host has to know. */
 static void ask(norms *n, uint32_t total)
 {
-    const uint32_t nan = make_of(n, "aten::isnan", total);
-    const uint32_t infinite = make_of(n, "aten::isinf", total), both[] = {nan, infinite};
-    const uint32_t either = make(n, "aten::logical_or", mr_ids_of(n->r->ctx, 2, both), 1);
+    const mr_ids one = mr_ids_of(n->r->ctx, 1, &total);
+    const uint32_t nan = make_truth(n, "aten::isnan", one);
+    const uint32_t infinite = make_truth(n, "aten::isinf", one), both[] = {nan, infinite};
+    const uint32_t either =
+        make_truth(n, "aten::logical_or", mr_ids_of(n->r->ctx, 2, both));
     drop(n, nan);
     drop(n, infinite);
     run(n, "aten::_local_scalar_dense", mr_ids_of(n->r->ctx, 1, &either), (mr_ids){0},
