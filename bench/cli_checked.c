@@ -1,4 +1,5 @@
 /* checked -- what is known of the error of modelled times: bench/results/time.csv, built in. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,17 +17,25 @@ static bool is_check(const char *const *fields, const char *device)
            && strcmp(fields[DEVICE], device) == 0;
 }
 
-static void take(const char *const *fields, mr_checked *out)
+typedef MR_VEC(double) errors;
+
+static int by_size(const void *a, const void *b)
 {
-    const double error = strtod(fields[ERROR], NULL);
-    if (!out->n || error < out->low) out->low = error;
-    if (!out->n || error > out->high) out->high = error;
-    out->n++;
+    const double x = fabs(*(const double *)a), y = fabs(*(const double *)b);
+    return (x > y) - (x < y);
+}
+
+static mr_checked sum_up(errors *e)
+{
+    if (!e->n) return (mr_checked){0};
+    qsort(e->at, e->n, sizeof *e->at, by_size);
+    const double low = e->at[(e->n - 1) / 2], high = e->at[e->n / 2];
+    return (mr_checked){e->n, (fabs(low) + fabs(high)) / 2, e->at[e->n - 1]};
 }
 
 mr_checked mr_times_checked(mr_ctx *ctx, const char *device)
 {
-    mr_checked out = {0};
+    errors found = {0};
     char *at = mr_strndup(ctx, (const char *)mr_time_csv, mr_time_csv_size);
     while (*at) {
         const char *fields[COLUMNS];
@@ -39,8 +48,9 @@ mr_checked mr_times_checked(mr_ctx *ctx, const char *device)
             at += strcspn(at, ",");
             *at++ = '\0';
         }
-        if (n == COLUMNS && is_check(fields, device)) take(fields, &out);
+        if (n == COLUMNS && is_check(fields, device))
+            MR_PUSH(ctx, &found, strtod(fields[ERROR], NULL));
         at = next;
     }
-    return out;
+    return sum_up(&found);
 }

@@ -43,10 +43,11 @@ void mr_report_measured(mr_ctx *ctx, const mr_comparison *comparison, bool markd
 /* ---- how good predictions are ------------------------------------------------------------ */
 
 /* Published steps on a device that no figure of it was chosen by, and how far off the model's
- * time of them is, in percent. */
+ * throughput of them is, in percent: half of them no more than the median, the worst with its
+ * sign. */
 typedef struct mr_checked {
     uint32_t n;
-    double low, high;
+    double median, worst;
 } mr_checked;
 
 mr_checked mr_times_checked(mr_ctx *ctx, const char *device);

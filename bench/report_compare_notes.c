@@ -53,10 +53,10 @@ static void put_error(mr_ctx *ctx, const mr_scene *scene, mr_sink *sink)
     else if (!checked.n) mr_sink_print(sink, "modelled, unchecked on this device.\n");
     else
         mr_sink_print(sink,
-                      "modelled; of %s published for this device the throughput is %+.0f "
-                      "to %+.0f %% off.\n",
-                      mr_show_count(ctx, checked.n, "step", "steps"), checked.low,
-                      checked.high);
+                      "modelled; time checked on %s on this device: median %.0f %%, worst %+.0f"
+                      " %%.\n",
+                      mr_show_count(ctx, checked.n, "step", "steps"), checked.median,
+                      checked.worst);
 }
 
 static void put_release(mr_ctx *ctx, const mr_comparison *c, mr_sink *sink)

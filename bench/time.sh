@@ -22,6 +22,15 @@ cmake -S . -B $build -DBUILD_TESTING=OFF >/dev/null
 cmake --build $build --target memreuse memreuse_time_error -j "$(nproc)" >/dev/null
 python3 bench/time_traces.py "$recordings" "$tmp"
 
+# What an execution trace says of ops, and a profiler's trace of the same steps of their times.
+timed() # NAME TRACE PROFILE
+{
+    [ -e "$recordings/$3" ] || return 0
+    $build/memreuse convert "$recordings/$2" --times "$recordings/$3" -o "$tmp/$1.csv" 2>/dev/null
+}
+timed rtx2080ti-resnet18 execution-traces/resnet-1.0.1.json.gz kineto/resnet-matching-et.json.gz
+timed rtx2080ti-linear execution-traces/linear-1.0.1.json.gz kineto/linear-matching-et.json.gz
+
 ops() # USED DEVICE TRACE...
 {
     used=$1 device=$2
@@ -41,7 +50,9 @@ ops() # USED DEVICE TRACE...
     echo "kind,what,device,part,n,used,measured,predicted,error_percent,median_error_percent," \
         "source" | tr -d ' '
     ops fit v100-32 v100-resnet50
-    ops check titan-v titanv-unet-6 titanv-resnet32-56 titanv-transformer-10 titanv-treelstm-6
+    ops check rtx2080ti rtx2080ti-resnet18 rtx2080ti-linear
+    ops fit titan-v titanv-resnet32-56
+    ops check titan-v titanv-unet-6 titanv-transformer-10 titanv-treelstm-6
     ops fit h100 products-bfloat16 products-float32
     bench/time_steps.sh $build/memreuse "$tmp"
 } >"$tmp/time.csv"

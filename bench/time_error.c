@@ -14,23 +14,71 @@
 #include "cost.h"
 #include "format.h"
 
-enum { WINOGRAD, CONV, MATMUL, ATTENTION, MEMORY, SORTS };
+enum {
+    WINOGRAD,
+    CONV,
+    MATMUL,
+    ATTENTION,
+    NORM,
+    SOFTMAX,
+    UPDATE,
+    ELEMENTWISE,
+    COPY,
+    REST,
+    SORTS
+};
 
 #define LONG_NS 50000 /* what takes longer by the model is not mostly its launch */
 
-static const char *const names[SORTS] = {"convolution 3x3", "convolution", "matrix product",
-                                         "attention", "memory"};
+static const char *const names[SORTS] = {
+    "convolution 3x3", "convolution", "matrix product",   "attention", "norm",
+    "softmax",         "update",      "number by number", "copy",      "rest"};
 
-static int sort_of(const mr_work *work)
+/* By a part of the name, the first that is in it. */
+static const struct {
+    const char *part;
+    int sort;
+} parts[] = {
+    {"_foreach_", UPDATE},
+    {"_fused_adam", UPDATE},
+    {"_fused_sgd", UPDATE},
+    {"vector_norm", REST},
+    {"norm", NORM},
+    {"softmax", SOFTMAX},
+    {"pool", REST},
+    {"pad", REST},
+    {"upsample", REST},
+    {"bilinear", REST},
+    {"aten::add", ELEMENTWISE},
+    {"mul", ELEMENTWISE},
+    {"div", ELEMENTWISE},
+    {"relu", ELEMENTWISE},
+    {"threshold", ELEMENTWISE},
+    {"clamp", ELEMENTWISE},
+    {"gelu", ELEMENTWISE},
+    {"tanh", ELEMENTWISE},
+    {"sigmoid", ELEMENTWISE},
+    {"drop", ELEMENTWISE},
+    {"droupout", ELEMENTWISE},
+    {"scale", ELEMENTWISE},
+    {"zero", ELEMENTWISE},
+    {"ones", ELEMENTWISE},
+    {"fill", ELEMENTWISE},
+    {"neg", ELEMENTWISE},
+};
+
+static int sort_of(const mr_op *op, const mr_work *work)
 {
-    if (!work->flops) return MEMORY;
-    switch (work->math) {
-    case MR_MATMUL: return MATMUL;
-    case MR_CONV: return CONV;
-    case MR_WINOGRAD: return WINOGRAD;
-    case MR_ATTENTION: break;
-    }
-    return ATTENTION;
+    if (work->engine != MR_ENGINE_compute) return COPY;
+    if (work->flops) switch (work->math) {
+        case MR_MATMUL: return MATMUL;
+        case MR_CONV: return CONV;
+        case MR_WINOGRAD: return WINOGRAD;
+        case MR_ATTENTION: return ATTENTION;
+        }
+    for (size_t i = 0; i < MR_COUNT(parts); i++)
+        if (strstr(op->name, parts[i].part)) return parts[i].sort;
+    return REST;
 }
 
 typedef MR_VEC(double) doubles;
@@ -79,9 +127,9 @@ static mr_status compare(mr_ctx *ctx, const mr_device *device, const char *path,
         if (!op->ns || work.idle) continue;
         const double measured = (double)op->ns, predicted = (double)mr_device_ns(device, &work);
         if (each)
-            printf("%s,%s,%.0f,%.0f,%" PRIu64 ",%" PRIu64 "\n", op->name, names[sort_of(&work)],
-                   measured, predicted, work.flops, work.bytes);
-        add(ctx, &by_sort[sort_of(&work)], measured, predicted);
+            printf("%s,%s,%.0f,%.0f,%" PRIu64 ",%" PRIu64 "\n", op->name,
+                   names[sort_of(op, &work)], measured, predicted, work.flops, work.bytes);
+        add(ctx, &by_sort[sort_of(op, &work)], measured, predicted);
         add(ctx, &all, measured, predicted);
         if (predicted > LONG_NS) add(ctx, &lasting, measured, predicted);
     }

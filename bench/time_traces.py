@@ -165,11 +165,15 @@ def dtr_product(name, args, made):
     return round(2 * math.sqrt(volume / parts))
 
 
-def picture(elements, channels):
-    return [1, channels, elements // channels, 1] # its sides are not known
+def picture(elements, channels, batch):
+    """As near to a square as may be."""
+    pixels = elements // channels // batch
+    side = next(n for n in range(math.isqrt(pixels), 0, -1) if pixels % n == 0)
+    return [batch, channels, pixels // side, side]
 
 
 def from_dtr(path, device, out):
+    batch = int(out[:-len(".csv")].split("-")[-1])
     calls = list(dtr_calls(path))
     channels = {} # of a picture, and of a filter: how many it makes
     for name, args, _, _, _ in calls:
@@ -194,11 +198,11 @@ def from_dtr(path, device, out):
             w, xs = [c, filter_[1] // (9 * c), 3, 3], filter_[1] // (9 * c)
             flops = 2 * y // c * filter_[1]
             if forward:
-                trace.op(name, ns, flops, [picture(x, xs), w], [picture(y, c)])
+                trace.op(name, ns, flops, [picture(x, xs, batch), w], [picture(y, c, batch)])
             else: # both gradients; the picture's only where it is asked for
                 both = len(made) > 1
                 trace.op(name, ns, flops * (2 if both else 1),
-                         [picture(y, c), picture(x, xs), w], ([picture(x, xs)] if both else []) + [w])
+                         [picture(y, c, batch), picture(x, xs, batch), w], ([picture(x, xs, batch)] if both else []) + [w])
         elif made or mutated: # what is changed in place is copied first, so that it can be redone
             changed = flat(mutated)
             trace.op(name, ns, 0, flat(args) + changed, flat(made) + changed, changed)

@@ -12,6 +12,7 @@ typedef struct model {
     const mr_device *device;
     const mr_trace *trace;
     mr_timeline timeline;
+    const mr_op *last;
     bool pooled;                /* storages are asked of a pool of the driver, one by one */
     uint64_t memory, recompute; /* ns */
 } model;
@@ -129,7 +130,9 @@ static mr_status exec(void *self, mr_ctx *ctx, uint32_t o)
     const mr_work work = mr_work_of(m->trace, op);
     const uint64_t ns = device_ns(m, op, &work);
     const bool measured = m->trace->has & MR_HAS_TIMES;
-    const uint64_t host_ns = measured ? 0 : mr_host_ns(m->device, &work);
+    const uint64_t host_ns =
+        measured ? 0 : mr_host_ns(m->device, &work) + mr_call_ns(m->device, m->last, op);
+    m->last = op;
     mr_timeline_run(&m->timeline, m->trace, op, host_ns, ns);
     if (op->again != MR_NONE && op->engine == MR_ENGINE_compute) m->recompute += ns;
     if (work.waits) mr_timeline_join(&m->timeline, op->stream);

@@ -29,6 +29,7 @@
     X(launch_ns)          /* host: the driver's share of launching a kernel */        \
     X(host_ns)            /* host: the framework's share of an op with a kernel */    \
     X(view_ns)            /* host: an op without a kernel, such as a view */          \
+    X(module_ns)          /* host: a call of a module, in Python */                   \
     X(kernel_ns)          /* device: what the smallest kernel takes */                \
     X(link_ns)            /* what the smallest copy over the host link takes */       \
     X(interconnect)       /* bytes per second to other devices, one way; else the link */ \
@@ -37,7 +38,6 @@
     X(eff_bandwidth)                                                                  \
     X(eff_matmul_fp32) X(eff_matmul_tf32) X(eff_matmul_half)                          \
     X(eff_conv_fp32) X(eff_conv_tf32) X(eff_conv_half)                                \
-    X(eff_winograd)       /* 3x3 convolutions in fp32, against their plain FLOPs */   \
     X(eff_attention)      /* fused attention */                                       \
     X(eff_link) X(eff_interconnect)
 

@@ -303,6 +303,111 @@ TEST(narrow_convolutions_compute_full_tiles)
     mr_ctx_clear(&ctx);
 }
 
+/* A device whose arithmetic is what counts, or, with little bandwidth, its memory. */
+static uint64_t convolution_ns(const mr_work *work, uint64_t fp32, uint64_t bandwidth)
+{
+    const mr_device d = {.fp32 = fp32, .bandwidth = bandwidth, .processors = 1};
+    return mr_device_ns(&d, work);
+}
+
+TEST(a_convolution_is_a_product_for_each_of_its_results)
+{
+    mr_ctx ctx = {0};
+    const mr_work work = convolution(&ctx, 128, 64, 1, 56, 28);
+    CHECK_EQ(work.passes.n, 1);
+    CHECK_EQ(work.passes.at[0].product.rows, 2 * 28 * 28);
+    CHECK_EQ(work.passes.at[0].product.columns, 128);
+    CHECK_EQ(work.passes.at[0].tiles.n, 0);
+    CHECK(!work.passes.at[0].strided);
+
+    mr_op op = op_named("aten::convolution_backward");
+    mr_trace trace = three_tensors(&ctx, "float32", &op); /* gradient, picture, filter */
+    const uint32_t more[] = {tensor(&ctx, &trace, 60, "float32", MR_NONE),
+                             tensor(&ctx, &trace, 80, "float32", MR_NONE)};
+    op.flops = 1000;
+    op.in = ids(&ctx, 3, (uint32_t[]){0, 1, 2});
+    op.out = ids(&ctx, 2, more);
+    shaped(&ctx, &trace, 0, (uint64_t[]){2, 128, 28, 28});
+    shaped(&ctx, &trace, 1, (uint64_t[]){2, 64, 56, 56});
+    shaped(&ctx, &trace, 2, (uint64_t[]){128, 64, 3, 3});
+    shaped(&ctx, &trace, 3, (uint64_t[]){2, 64, 56, 56});
+    shaped(&ctx, &trace, 4, (uint64_t[]){128, 64, 3, 3});
+    const mr_work back = mr_work_of(&trace, &op);
+    CHECK_EQ(back.passes.n, 2);
+    CHECK(back.passes.at[0].strided);
+    CHECK_EQ(back.passes.at[0].product.rows, 2 * 56 * 56);
+    CHECK_EQ(back.passes.at[0].product.columns, 64);
+    CHECK_EQ(back.passes.at[1].product.rows, 128);
+    CHECK_EQ(back.passes.at[1].product.columns, 64 * 9);
+    CHECK_EQ((uint64_t)back.passes.at[1].flops, 500);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(of_two_ways_to_convolve_the_faster_is_taken)
+{
+    mr_ctx ctx = {0};
+    mr_work work = convolution(&ctx, 128, 128, 3, 56, 56);
+    mr_pass *pass = &work.passes.at[0];
+    CHECK_EQ(work.passes.n, 1);
+    CHECK_EQ(pass->tiles.n, 36);
+    CHECK_EQ(pass->tiles.rows, 2 * 14 * 14);
+    CHECK(pass->padding == 1);
+    CHECK(convolution(&ctx, 128, 128, 3, 7, 7).passes.at[0].padding > 1.3);
+    pass->flops = 1e6;
+    pass->pictures = pass->filter = 0;
+    CHECK(convolution_ns(&work, 1000000000, 0) < 500000); /* a quarter of the products */
+    pass->pictures = 1e6; /* back and forth they pass more often than once */
+    CHECK(convolution_ns(&work, 1000000000000, 1000000000) == 1000000);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(what_is_strided_or_summed_takes_longer)
+{
+    mr_ctx ctx = {0};
+    mr_work work = convolution(&ctx, 128, 128, 1, 56, 56);
+    work.passes.at[0].flops = 1e6;
+    const uint64_t plain = convolution_ns(&work, 1000000000, 0);
+    work.passes.at[0].strided = true;
+    CHECK_EQ(convolution_ns(&work, 1000000000, 0), plain * 16 / 10);
+
+    mr_op op = op_named("aten::add");
+    mr_trace trace = three_tensors(&ctx, "float32", &op);
+    op.read = 600;
+    op.written = 400;
+    const mr_work add = mr_work_of(&trace, &op);
+    CHECK_EQ(mr_device_ns(&round_device, &add), 1 + 1000);
+    op.name = "aten::_foreach_add_";
+    const mr_work update = mr_work_of(&trace, &op);
+    CHECK_EQ(mr_device_ns(&round_device, &update), 1 + 1400);
+    mr_ctx_clear(&ctx);
+}
+
+TEST(the_host_takes_longer_for_cudnn_and_for_modules)
+{
+    mr_ctx ctx = {0};
+    mr_device device = round_device;
+    device.module_ns = 9;
+    const mr_work convolving = convolution(&ctx, 64, 64, 3, 56, 56);
+    CHECK_EQ(mr_host_ns(&device, &convolving), 4 * 20 + 5);
+    mr_op query = op_named("aten::mm"), score = query, dense = query, back = query;
+    query.module = "layers.0.attention.query";
+    score.module = "layers.0.attention";
+    dense.module = "layers.0.attention.dense";
+    CHECK_EQ(mr_call_ns(&device, NULL, &query), 9);
+    CHECK_EQ(mr_call_ns(&device, &query, &query), 0);
+    CHECK_EQ(mr_call_ns(&device, &query, &score), 0); /* goes on */
+    CHECK_EQ(mr_call_ns(&device, &score, &dense), 9);
+    mr_op second = dense;
+    second.call = 1;
+    CHECK_EQ(mr_call_ns(&device, &dense, &second), 9);
+    back.module = "layers.0.attention.dense";
+    back.phase = MR_BACKWARD;
+    CHECK_EQ(mr_call_ns(&device, &query, &back), 0);
+    back.again = 0;
+    CHECK_EQ(mr_call_ns(&device, &query, &back), 9); /* computed again, in Python */
+    mr_ctx_clear(&ctx);
+}
+
 static uint64_t product_ns(uint64_t n, uint64_t rows, uint64_t columns, uint64_t terms,
                            uint64_t processors)
 {
@@ -371,10 +476,8 @@ static mr_trace chain(mr_ctx *ctx, uint32_t n, uint64_t ns)
 
 static mr_metrics measured(mr_ctx *ctx, const mr_trace *trace, const char *spec, uint32_t times)
 {
-    mr_question question = {.trace = trace,
-                            .device = &round_device,
-                            .capacity = UINT64_MAX,
-                            .iterations = times};
+    mr_question question = {
+        .trace = trace, .device = &round_device, .capacity = UINT64_MAX, .iterations = times};
     mr_spec *parsed = MR_NEW(ctx, mr_spec);
     mr_answer *answer = MR_NEW(ctx, mr_answer);
     CHECK(mr_spec_parse(ctx, mr_strategies, spec, parsed) == MR_OK);

@@ -297,12 +297,24 @@ TEST(what_cannot_be_is_refused)
     refuses(BERT, "accumulate:4,set_to_none=False+fsdp", "keeps gradients");
     refuses("models/twins/gpt2-small-release.csv.gz", "fsdp",
             "before its backward pass is over");
-    refuses("timed/bert-base-classifier-b24-s384.csv.gz", "fsdp", "does not say whose gradients");
     refuses_as(MR_EUSAGE, BERT, "fsdp:module=none.*", "no module of");
     refuses_as(MR_EUSAGE, BERT, "fsdp:param_dtype=bfloat16", "half makes it so");
     refuses_as(MR_EUSAGE, BERT, "half:float16+fsdp:param_dtype=bfloat16", "expected bfloat16");
     refuses_as(MR_EUSAGE, BERT, "half+fsdp:param_dtype=bfloat16,reduce_dtype=float16",
                "expected float32 or what param_dtype says");
+}
+
+/* As older recorders left it out. */
+TEST(who_does_not_say_whose_gradients_is_refused)
+{
+    mr_ctx ctx = {0};
+    mr_trace trace;
+    mr_answer answer;
+    CHECK_EQ(recording(&ctx, BERT, &trace), MR_OK);
+    for (uint32_t o = 0; o < trace.ops.n; o++) trace.ops.at[o].of = MR_NONE;
+    CHECK_EQ(step_evaluate(&ctx, &trace, "fsdp", &answer), MR_EUNSUPPORTED);
+    CHECK(strstr(ctx.failure.text, "does not say whose gradients"));
+    mr_ctx_clear(&ctx);
 }
 
 /* ---- planted mistakes -------------------------------------------------------------------- */

@@ -12,7 +12,7 @@ grep '^steps,' "$2/bench/results/time.csv" >"$tmp/then"
 # The same rows, and no error that has grown.
 awk -F, '
     function size(x) { return x < 0 ? -x : x }
-    {row = $2 "," $3 "," $7}
+    {row = $2 "," $3 "," $4 "," $7}
     NR == FNR {error[row] = $9; next}
     !(row in error) {print "not in the table: " $0; bad = 1; next}
     size($9) > size(error[row]) + 0.5 {print $2 " on " $3 ": " $9 " %, was " error[row] " %"; bad = 1}
