@@ -33,8 +33,8 @@ static uint64_t lay_parts(mr_ctx *ctx, plan_core *core, uint64_t seed)
         uint64_t *base = MR_NEW_N(ctx, uint64_t, p->field.n);
         plan_dive_key(ctx, &p->field, (uint32_t)(seed % PLAN_KEYS), rank);
         plan_disturb(ctx, rank, p->field.n, seed);
-        const uint64_t height =
-            p->floor + plan_dive(plan_diver_new(ctx, &p->field), rank, UINT64_MAX - 1, base);
+        plan_diver *diver = plan_diver_new(ctx, &p->field, seed % 2);
+        const uint64_t height = p->floor + plan_dive(diver, rank, UINT64_MAX - 1, base);
         if (height > top) top = height;
         for (uint32_t b = 0; b < p->field.n; b++)
             core->base[p->field.boxes[b].buffer] = p->floor + base[b];
@@ -117,7 +117,7 @@ TEST(large_boxes_first_and_then_the_rest_is_a_layout)
         plan_layout layout;
         plan_field_make(&ctx, &problem, &field);
         plan_squeezer *q =
-            plan_squeezer_new(&ctx, &problem, &field, PLAN_KEYS + (uint32_t)seed % PLAN_MIXED);
+            plan_squeezer_new(&ctx, &problem, &field, PLAN_DIVES + (uint32_t)seed % PLAN_MIXED);
         for (uint32_t i = 0; i < 5; i++) plan_squeeze(q);
         plan_field_layout(&ctx, &problem, &field, plan_squeezer_bases(q), &layout);
         if (plan_check(&ctx, &problem, &layout)) TEST_FAIL("%s", ctx.failure.text);

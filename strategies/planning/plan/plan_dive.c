@@ -12,6 +12,11 @@
  * Nothing is ever put below something else, so a layout is decided by the ranks alone.  Every
  * step places a box or removes a run: there are O(n) of them.
  *
+ * A sparing dive looks at what would be lost first.  Where a section has to grow highest, all
+ * its boxes and the ground lost there counted, it can least lose more; so the box must cover
+ * that section, then the one of the next highest need as well, and so on as long as there are
+ * such boxes; of these the rank decides.
+ *
  * Boxes that are not placed are the leaves of a tree.  A box is a point of a plane, its
  * beginning one way, its end the other, and leaves follow a curve that fills the plane (Morton,
  * 1966): of the subtrees few are both inside and outside of what a valley takes.
@@ -26,8 +31,10 @@ typedef struct run {
     uint32_t left, right; /* neighbours, MR_NONE at the ends */
 } run;
 
-typedef struct tip { /* of the boxes of a subtree: smallest rank and end, largest beginning */
-    uint32_t rank, to, from;
+typedef struct tip {      /* of the boxes of a subtree */
+    uint32_t rank;        /* the smallest */
+    uint32_t from, first; /* the latest beginning and the earliest */
+    uint32_t to, last;    /* the earliest end and the latest */
 } tip;
 
 struct plan_diver {
@@ -37,6 +44,7 @@ struct plan_diver {
     tip *tips;            /* a tree; leaves begin at `leaves` */
     uint32_t leaves;
     uint32_t *leaf, *box; /* by box: its leaf; by leaf: its box */
+    plan_need *need;      /* of a sparing dive, else NULL */
 };
 
 /* ---- a curve that fills the plane ---------------------------------------------------- */
@@ -79,7 +87,7 @@ static void line_up(mr_ctx *ctx, plan_diver *d)
     }
 }
 
-plan_diver *plan_diver_new(mr_ctx *ctx, const plan_field *field)
+plan_diver *plan_diver_new(mr_ctx *ctx, const plan_field *field, bool sparing)
 {
     plan_diver *d = MR_NEW(ctx, plan_diver);
     d->field = field;
@@ -90,19 +98,22 @@ plan_diver *plan_diver_new(mr_ctx *ctx, const plan_field *field)
     d->leaf = MR_NEW_N(ctx, uint32_t, field->n);
     d->box = MR_NEW_N(ctx, uint32_t, field->n);
     line_up(ctx, d);
+    if (sparing) d->need = plan_need_new(ctx, field);
     return d;
 }
 
 /* ---- boxes that are not placed ------------------------------------------------------- */
 
-static const tip none = {UINT32_MAX, UINT32_MAX, 0};
+static const tip none = {UINT32_MAX, 0, UINT32_MAX, UINT32_MAX, 0};
 
 static tip both(const plan_diver *d, uint32_t i)
 {
     const tip *a = &d->tips[2 * i], *b = a + 1;
     return (tip){.rank = a->rank < b->rank ? a->rank : b->rank,
+                 .from = a->from > b->from ? a->from : b->from,
+                 .first = a->first < b->first ? a->first : b->first,
                  .to = a->to < b->to ? a->to : b->to,
-                 .from = a->from > b->from ? a->from : b->from};
+                 .last = a->last > b->last ? a->last : b->last};
 }
 
 static void plant(plan_diver *d, const uint32_t *rank)
@@ -110,7 +121,7 @@ static void plant(plan_diver *d, const uint32_t *rank)
     for (uint32_t i = 0; i < d->leaves; i++) d->tips[d->leaves + i] = none;
     for (uint32_t i = 0; i < d->field->n; i++) {
         const plan_box *b = &d->field->boxes[i];
-        d->tips[d->leaves + d->leaf[i]] = (tip){rank[i], b->to, b->from};
+        d->tips[d->leaves + d->leaf[i]] = (tip){rank[i], b->from, b->from, b->to, b->to};
     }
     for (uint32_t i = d->leaves; i-- > 1;) d->tips[i] = both(d, i);
 }
@@ -123,14 +134,16 @@ static void cut_down(plan_diver *d, uint32_t box)
 }
 
 typedef struct wish {
-    uint32_t from, to;   /* of the valley */
-    uint32_t rank, leaf; /* best so far */
+    uint32_t from, to;    /* the box lies inside of the valley */
+    uint32_t first, last; /* begins at the one section or before, ends behind the other */
+    uint32_t rank, leaf;  /* best so far */
 } wish;
 
 static void look(const plan_diver *d, wish *w, uint32_t i)
 {
     const tip *t = &d->tips[i];
     if (t->rank >= w->rank || t->to > w->to || t->from < w->from) return;
+    if (t->first > w->first || t->last <= w->last) return;
     if (i >= d->leaves) {
         w->rank = t->rank;
         w->leaf = i - d->leaves;
@@ -141,11 +154,36 @@ static void look(const plan_diver *d, wish *w, uint32_t i)
     look(d, w, 2 * i + 1 - right_first);
 }
 
-static uint32_t best_in(const plan_diver *d, const run *valley)
+static uint32_t best_in(const plan_diver *d, const run *valley, uint32_t first, uint32_t last)
 {
-    wish w = {valley->from, valley->to, UINT32_MAX, MR_NONE};
+    wish w = {valley->from, valley->to, first, last, UINT32_MAX, MR_NONE};
     look(d, &w, 1);
     return w.leaf == MR_NONE ? MR_NONE : d->box[w.leaf];
+}
+
+static uint32_t neediest(const plan_need *need, const run *valley, uint32_t first,
+                         uint32_t last)
+{
+    uint64_t most = 0;
+    const uint32_t before = plan_need_most(need, valley->from, first, &most);
+    const uint32_t behind = plan_need_most(need, last, valley->to, &most);
+    return behind == MR_NONE ? before : behind;
+}
+
+static uint32_t sparing_in(const plan_diver *d, const run *valley)
+{
+    uint32_t best = MR_NONE, first = valley->to, last = valley->to;
+    for (;;) {
+        const uint32_t section = neediest(d->need, valley, first, last);
+        if (section == MR_NONE) return best;
+        const bool none_yet = first == last;
+        if (none_yet || section < first) first = section;
+        if (none_yet || section >= last) last = section + 1;
+        const uint32_t box = best_in(d, valley, first, last - 1);
+        if (box == MR_NONE && best != MR_NONE) return best;
+        if (box == MR_NONE) return best_in(d, valley, valley->to, 0);
+        best = box;
+    }
 }
 
 /* ---- the skyline --------------------------------------------------------------------- */
@@ -192,7 +230,10 @@ static void unite(plan_diver *d, uint32_t i)
 static void fill_up(plan_diver *d, uint32_t i)
 {
     const uint64_t left = height_of(d, d->runs[i].left), right = height_of(d, d->runs[i].right);
-    d->runs[i].height = left < right ? left : right;
+    const uint64_t height = left < right ? left : right;
+    run *r = &d->runs[i];
+    if (d->need) plan_need_lose(d->need, r->from, r->to, height - r->height);
+    r->height = height;
     unite(d, i);
 }
 
@@ -224,12 +265,15 @@ uint64_t plan_dive(plan_diver *d, const uint32_t *rank, uint64_t limit, uint64_t
     const plan_field *field = d->field;
     uint64_t height = 0;
     plant(d, rank);
+    if (d->need) plan_need_begin(d->need);
     d->used = 0;
     d->spare = MR_NONE;
     uint32_t at = new_run(d, &(run){0, 0, field->sections, MR_NONE, MR_NONE});
     for (uint32_t left = field->n; left;) {
         at = descend(d, at);
-        const uint32_t box = best_in(d, &d->runs[at]);
+        const run *valley = &d->runs[at];
+        const uint32_t box =
+            d->need ? sparing_in(d, valley) : best_in(d, valley, valley->to, 0);
         if (box == MR_NONE) {
             fill_up(d, at);
             continue;

@@ -133,11 +133,23 @@ void plan_core_make(mr_ctx *ctx, const plan_field *whole, uint64_t height, plan_
 /* core->base has the bases of the parts' boxes, floors included; those of `aside` follow. */
 void plan_core_finish(mr_ctx *ctx, const plan_field *whole, plan_core *core);
 
+/* ---- what sections need -------------------------------------------------------------------- */
+
+/* By section: all that lies there, and what was lost; begins anew with each dive. */
+typedef struct plan_need plan_need;
+plan_need *plan_need_new(mr_ctx *ctx, const plan_field *field);
+void plan_need_begin(plan_need *need);
+void plan_need_lose(plan_need *need, uint32_t from, uint32_t to, uint64_t lost);
+/* The first section from <= s < to of the greatest need, where this is above `most`, which it
+ * becomes; else MR_NONE. */
+uint32_t plan_need_most(const plan_need *need, uint32_t from, uint32_t to, uint64_t *most);
+
 /* ---- one dive ------------------------------------------------------------------------ */
 
 /* Working space of a dive; one per thread, used again and again. */
 typedef struct plan_diver plan_diver;
-plan_diver *plan_diver_new(mr_ctx *ctx, const plan_field *field);
+/* A sparing dive goes by ranks only among boxes that spare the sections of greatest need. */
+plan_diver *plan_diver_new(mr_ctx *ctx, const plan_field *field, bool sparing);
 
 /* Always the lowest place first; of the boxes that fit there, the one of the lowest rank (a
  * permutation of the boxes).  Returns the height; gives up, returning UINT64_MAX, once a box
@@ -185,9 +197,11 @@ uint64_t plan_seeker_steps(const plan_seeker *seeker);
 /* Lays everything out again and again; what stood out too high has an earlier turn next time.
  * Serves problems that are not plain too, by first fit. */
 typedef struct plan_squeezer plan_squeezer;
+#define PLAN_DIVES (PLAN_KEYS + 1) /* the last is a sparing one */
 #define PLAN_MIXED 6
 /* `field` is NULL unless the problem is plain.  Chains with other numbers take other ways: the
- * PLAN_KEYS keys of the portfolio, then PLAN_MIXED mixtures of dives and first fit. */
+ * PLAN_KEYS keys of the portfolio, a sparing dive, then PLAN_MIXED mixtures of dives and first
+ * fit. */
 plan_squeezer *plan_squeezer_new(mr_ctx *ctx, const plan_problem *problem,
                                  const plan_field *field, uint32_t chain);
 void plan_squeeze(plan_squeezer *squeezer); /* once more */
@@ -227,9 +241,9 @@ void plan_probe_end(plan_probe *probe); /* frees what the ways took */
 
 /* Ever lower layouts of a field, or, where it is NULL, of a problem that is not plain. */
 typedef struct plan_quest plan_quest;
-/* Has a layout at once, whatever time it takes. */
+/* Has a layout at once, whatever time it takes: by dives, of which one is sparing or none. */
 plan_quest *plan_quest_new(mr_ctx *ctx, const plan_problem *problem, const plan_field *field,
-                           const plan_clock *clock);
+                           const plan_clock *clock, bool sparing);
 /* One round: so much work of each chain and each way of searching; done once a layout is no
  * higher than `enough`.  Only of that height are layouts searched for where `to_fit`. */
 void plan_quest_go(plan_quest *quest, uint64_t enough, uint64_t work, uint32_t round,

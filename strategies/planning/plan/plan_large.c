@@ -62,7 +62,7 @@ plan_large *plan_large_new(mr_ctx *ctx, const plan_field *field, uint32_t share,
         boxes[m++].buffer = i;
     }
     plan_field_of_boxes(ctx, boxes, large, field->sections, &l->top);
-    l->diver = plan_diver_new(ctx, &l->top);
+    l->diver = plan_diver_new(ctx, &l->top, false);
     l->lives = plan_field_lives(ctx, field);
     plan_dive_key(ctx, &l->top, key, l->rank);
     for (uint32_t i = 0; i < large; i++) rank[boxes[i].buffer] = l->rank[i];

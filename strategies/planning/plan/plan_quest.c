@@ -8,8 +8,10 @@
 
 #include <stdatomic.h>
 
-#define CHAINS (PLAN_KEYS + PLAN_MIXED)
+#define CHAINS (PLAN_DIVES + PLAN_MIXED)
 #define TURN 128             /* work of a dive, for each box */
+#define SPARING 8            /* times the work, for a sparing dive */
+#define SPARING_MOST 200000  /* boxes: its first turn is not for more */
 #define PAIRS 10             /* that first fit compares for the same work */
 #define HEAD ((uint64_t)2e8) /* what takes no more work has its first turn at once */
 #define WAYS_AT_LEAST 2      /* boxes that a way must be able to place, as a multiple of all */
@@ -63,7 +65,8 @@ static bool can_search(const plan_quest *q)
 static uint64_t work_of_turn(const plan_quest *q, uint32_t chain)
 {
     const uint64_t n = q->n;
-    return TURN * n + (q->field && chain < PLAN_KEYS ? 0 : n * n / PAIRS);
+    if (q->field && chain < PLAN_DIVES) return TURN * n * (chain < PLAN_KEYS ? 1 : SPARING);
+    return TURN * n + n * n / PAIRS;
 }
 
 static bool squeeze_once(plan_quest *q, uint32_t chain)
@@ -82,10 +85,11 @@ static void begin_chain(void *self, uint32_t chain)
     plan_quest *q = self;
     uint32_t first = atomic_load(&q->first);
     if (first < chain || (chain && plan_is_over(q->clock))) return;
+    if (chain == PLAN_KEYS && q->n > SPARING_MOST) return;
     q->spare[chain] = 0;
     if (squeeze_once(q, chain)) {
         const uint32_t begun = atomic_fetch_add(&q->begun, 1) + 1;
-        if (!q->clock->quiet) mr_progress(q->ctx, "dives", (double)begun / PLAN_KEYS);
+        if (!q->clock->quiet) mr_progress(q->ctx, "dives", (double)begun / q->chains_n);
         return;
     }
     while (chain < first && !atomic_compare_exchange_weak(&q->first, &first, chain)) continue;
@@ -123,7 +127,7 @@ static void squeeze(plan_quest *q)
 {
     const bool alone = q->field && !can_search(q);
     if (alone) add_chains(q, CHAINS);
-    for (uint32_t i = 0; i < q->chains_n; i++) q->spare[i] += alone ? 2 * q->work : q->work;
+    for (uint32_t i = 0; i < q->chains_n; i++) q->spare[i] += q->work;
     plan_team(q->clock->threads, q->chains_n, squeeze_chain, q);
     collect(q, q->field ? "squeeze" : "first fit");
 }
@@ -193,7 +197,7 @@ static void search(plan_quest *q, uint32_t round, bool to_fit)
 /* ---- a quest ------------------------------------------------------------------------- */
 
 plan_quest *plan_quest_new(mr_ctx *ctx, const plan_problem *problem, const plan_field *field,
-                           const plan_clock *clock)
+                           const plan_clock *clock, bool sparing)
 {
     plan_quest *q = MR_NEW(ctx, plan_quest);
     *q = (plan_quest){.ctx = ctx,
@@ -206,8 +210,8 @@ plan_quest *plan_quest_new(mr_ctx *ctx, const plan_problem *problem, const plan_
     q->base = MR_NEW_N(ctx, uint64_t, q->n);
     atomic_init(&q->first, MR_NONE);
     atomic_init(&q->begun, 0);
-    add_chains(q, PLAN_KEYS);
-    plan_team(clock->threads, PLAN_KEYS, begin_chain, q);
+    add_chains(q, field && sparing ? PLAN_DIVES : PLAN_KEYS);
+    plan_team(clock->threads, q->chains_n, begin_chain, q);
     collect(q, field ? "dive" : "first fit");
     return q;
 }

@@ -80,8 +80,8 @@ static void tell(solver *s, const uint64_t *base, const char *found_by)
 /* What the first dives of all find, and for problems that are not plain all there is. */
 static plan_quest *begin(solver *s)
 {
-    plan_quest *q =
-        plan_quest_new(s->ctx, s->problem, s->problem->plain ? &s->field : NULL, &s->clock);
+    plan_quest *q = plan_quest_new(s->ctx, s->problem, s->problem->plain ? &s->field : NULL,
+                                   &s->clock, false);
     s->high = plan_quest_high(q);
     tell(s, plan_quest_bases(q), plan_quest_found_by(q));
     return q;
@@ -94,8 +94,9 @@ static void cut_out_core(solver *s)
     plan_core_make(s->ctx, &s->field, s->low, &s->core);
     s->clock.quiet = s->core.parts.n > 1;
     for (uint32_t i = 0; i < s->core.parts.n; i++)
-        MR_PUSH(s->ctx, &s->quests,
-                plan_quest_new(s->ctx, s->problem, &s->core.parts.at[i].field, &s->clock));
+        MR_PUSH(
+            s->ctx, &s->quests,
+            plan_quest_new(s->ctx, s->problem, &s->core.parts.at[i].field, &s->clock, true));
 }
 
 static uint64_t top_of(const solver *s, uint32_t part)

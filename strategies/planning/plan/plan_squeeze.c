@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PATIENCE 200 /* turns without a better layout */
+#define PATIENCE 200  /* turns without a better layout */
+#define SPARING_KEY 4 /* the longest first */
 
 typedef struct turn {
     uint64_t when;
@@ -43,11 +44,11 @@ static const struct {
 
 static void first_ranks(mr_ctx *ctx, plan_squeezer *q, uint32_t chain)
 {
-    if (q->field && chain < PLAN_KEYS) {
-        plan_dive_key(ctx, q->field, chain, q->rank);
+    if (q->field && chain < PLAN_DIVES) {
+        plan_dive_key(ctx, q->field, chain < PLAN_KEYS ? chain : SPARING_KEY, q->rank);
     } else if (q->field) {
-        q->large = plan_large_new(ctx, q->field, mixed[chain - PLAN_KEYS].share,
-                                  mixed[chain - PLAN_KEYS].key, q->rank);
+        q->large = plan_large_new(ctx, q->field, mixed[chain - PLAN_DIVES].share,
+                                  mixed[chain - PLAN_DIVES].key, q->rank);
     } else {
         plan_key *keys = plan_keys(ctx, q->problem);
         for (uint32_t i = 0; i < q->n; i++) {
@@ -68,7 +69,7 @@ plan_squeezer *plan_squeezer_new(mr_ctx *ctx, const plan_problem *problem,
     plan_squeezer *q = MR_NEW(ctx, plan_squeezer);
     q->problem = problem;
     q->field = field;
-    q->diver = field ? plan_diver_new(ctx, field) : NULL;
+    q->diver = field ? plan_diver_new(ctx, field, chain == PLAN_KEYS) : NULL;
     q->n = field ? field->n : problem->buffers.n;
     q->load = field ? field->load : problem->load;
     q->best = UINT64_MAX;
