@@ -1,12 +1,18 @@
 /* Planned places for what recurs, an allocator for the rest: by hand, then for random steps. */
 #include "scripted.h"
 
-static const char *placed_in(mr_ctx *ctx, const mr_trace *trace, uint32_t iterations)
+static const char *placed_as(mr_ctx *ctx, const mr_trace *trace, const char *spec,
+                             uint32_t iterations)
 {
     mr_answer *answer = MR_NEW(ctx, mr_answer);
-    if (scripted_run(ctx, trace, "stalloc", UINT64_MAX, iterations, answer))
+    if (scripted_run(ctx, trace, spec, UINT64_MAX, iterations, answer))
         return ctx->failure.text;
     return shown_cmds(ctx, &answer->placement);
+}
+
+static const char *placed_in(mr_ctx *ctx, const mr_trace *trace, uint32_t iterations)
+{
+    return placed_as(ctx, trace, "stalloc:dynamic_algo=dynamic-only", iterations);
 }
 
 static const char *placed(mr_ctx *ctx, const char *script, uint32_t iterations)
@@ -65,6 +71,22 @@ TEST(a_request_that_varies_is_dynamic)
               "R0:3072 1>0:0+1024 R1:2097152 2>1:0+1024 3>0:1024+2048 1- 2- 3- "
               "4>0:0+1024 R2:20971520 5>2:0+2000384 6>0:1024+2048 4- 5- 6- "
               "7>0:0+1024 8>1:0+4096 9>0:1024+2048 7- 8- 9-");
+    mr_ctx_clear(&ctx);
+}
+
+/* 2 comes when 1 is gone, and has its place as long as that is idle: where 3 comes before 2 goes,
+ * it lies above that, and where it is too large it goes to PyTorch's allocator.  4 is in use. */
+TEST(what_varies_lies_in_idle_parts_of_the_pool)
+{
+    static const char *const steps[] = {"1+4096 4+512 1- 2+600 2- 3+2048 3- 4-",
+                                        "11+4096 14+512 11- 12+1500 13+2048 12- 13- 14-",
+                                        "21+4096 24+512 21- 22+2049 23+2048 22- 23- 24-"};
+    mr_ctx ctx = {0};
+    const mr_trace trace = steps_of(&ctx, steps, 3);
+    CHECK_STR(placed_as(&ctx, &trace, "stalloc", 1),
+              "R0:4608 1>0:0+4096 4>0:4096+512 1- 2>0:0+1024 2- 3>0:0+2048 3- 4- "
+              "11>0:0+4096 14>0:4096+512 11- 12>0:2048+1536 13>0:0+2048 12- 13- 14- "
+              "21>0:0+4096 24>0:4096+512 21- R1:2097152 22>1:0+2560 23>0:0+2048 22- 23- 24-");
     mr_ctx_clear(&ctx);
 }
 

@@ -2,13 +2,15 @@
  *
  * The trace is the run that is profiled.  Requests that come in every iteration, in one order
  * and of one size, are static: their places in one pool, taken at once, are planned by their
- * lives in all iterations.  Every other request goes to PyTorch's caching allocator.  With a
- * single iteration all requests are static.  In the pool streams are not kept apart.
+ * lives in all iterations.  Any other request is dynamic: it lies in a part of the pool that is
+ * idle as long as it stays ("static-reuse"), or else goes to PyTorch's caching allocator
+ * ("dynamic-only": always).  With a single iteration all requests are static.  In the pool
+ * streams are not kept apart.
  *
- * Its authors mark requests of some layers (experts) as dynamic and look at three iterations;
- * here the trace itself tells which requests vary.  Their "split-and-fuse", and dynamic
- * requests in idle parts of the pool ("static-reuse"), are left out: what is here is
- * --static-algo group with --dynamic-algo dynamic-only.
+ * Its authors mark requests of some layers (experts) as dynamic, look at three iterations, and
+ * note which parts are idle while a layer runs; here the trace itself tells which requests vary,
+ * and how long each stays.  Their "split-and-fuse" is left out, and "fuse", which their
+ * allocator takes no notice of: what is here is --static-algo group.
  */
 #include "c10_joint.h"
 #include "stalloc.h"
@@ -16,9 +18,14 @@
 
 typedef struct settings {
     bool expandable_segments;
+    uint64_t dynamic_algo;
 } settings;
 
+enum { STATIC_REUSE, DYNAMIC_ONLY };
+
 static const mr_param params_table[] = {
+    MR_PARAM_CHOICE(settings, dynamic_algo, "static-reuse|dynamic-only", "static-reuse",
+                    "requests that vary go into idle parts of the pool, or never do"),
     MR_PARAM_BOOL(settings, expandable_segments, "False",
                   "of the allocator behind: virtual memory, as its authors also offer"),
     {0},
@@ -28,7 +35,8 @@ typedef struct pool {
     const stalloc_plan *plan;
     uint32_t next;    /* request */
     uint32_t segment; /* MR_NONE until the first static request */
-    bool refused;
+    bool refused, reuses;
+    stalloc_guests guests;
     mr_online rest; /* the allocator behind */
 } pool;
 
@@ -40,38 +48,61 @@ static bool take_pool(pool *p, mr_placer *placer)
     return !p->refused;
 }
 
-static bool pool_alloc(void *self, mr_placer *placer, const mr_request *request, mr_block *out)
+#define GUEST MR_NONE /* handle of a dynamic request in the pool; else the item */
+
+static bool invite(pool *p, mr_placer *placer, uint32_t number, mr_block *out)
 {
-    pool *p = self;
-    const uint32_t number = p->plan->requests.at[p->next++].item;
-    if (number == MR_NONE) return p->rest.alloc(p->rest.self, placer, request, out);
-    const stalloc_item *item = &p->plan->items.at[number];
+    uint64_t offset;
+    if (!p->reuses || !stalloc_guests_find(&p->guests, number, &offset)) return false;
     if (!take_pool(p, placer)) return false;
-    *out = (mr_block){p->segment, number, item->offset, item->bytes};
+    *out = (mr_block){p->segment, GUEST, offset, p->plan->requests.at[number].bytes};
+    stalloc_guests_add(&p->guests, offset, out->bytes);
     return true;
 }
 
-static bool is_static(const pool *p, const mr_block *block)
+static bool pool_alloc(void *self, mr_placer *placer, const mr_request *request, mr_block *out)
+{
+    pool *p = self;
+    const uint32_t number = p->next++, planned = p->plan->requests.at[number].item;
+    if (planned == MR_NONE)
+        return invite(p, placer, number, out)
+               || p->rest.alloc(p->rest.self, placer, request, out);
+    const stalloc_item *item = &p->plan->items.at[planned];
+    if (!take_pool(p, placer)) return false;
+    *out = (mr_block){p->segment, planned, item->offset, item->bytes};
+    p->guests.used[planned] = true;
+    return true;
+}
+
+static bool is_here(const pool *p, const mr_block *block)
 {
     return p->segment != MR_NONE && block->segment == p->segment;
 }
 
+static void leave(pool *p, const mr_block *block)
+{
+    if (block->handle == GUEST) stalloc_guests_remove(&p->guests, block->offset);
+    else p->guests.used[block->handle] = false;
+}
+
 static void pool_free(void *self, mr_placer *placer, const mr_block *block)
 {
-    const pool *p = self;
-    if (!is_static(p, block)) p->rest.free(p->rest.self, placer, block);
+    pool *p = self;
+    if (is_here(p, block)) leave(p, block);
+    else p->rest.free(p->rest.self, placer, block);
 }
 
 static void pool_defer(void *self, mr_placer *placer, const mr_block *block)
 {
     const pool *p = self;
-    if (!is_static(p, block)) p->rest.defer(p->rest.self, placer, block);
+    if (!is_here(p, block)) p->rest.defer(p->rest.self, placer, block);
 }
 
 static void pool_done(void *self, mr_placer *placer, const mr_block *block)
 {
-    const pool *p = self;
-    if (!is_static(p, block)) p->rest.done(p->rest.self, placer, block);
+    pool *p = self;
+    if (is_here(p, block)) leave(p, block);
+    else p->rest.done(p->rest.self, placer, block);
 }
 
 static void pool_flush(void *self, mr_placer *placer)
@@ -92,7 +123,11 @@ static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, m
     c10_options_init(&options, C10_NEWEST);
     options.expandable_segments = s->expandable_segments;
     c10_joint_open(&behind, out, in, C10_NEWEST, &options);
-    pool p = {.plan = &plan, .segment = MR_NONE, .rest = c10_joint_policy(&behind)};
+    pool p = {.plan = &plan,
+              .segment = MR_NONE,
+              .reuses = s->dynamic_algo == STATIC_REUSE,
+              .guests = stalloc_guests_make(ctx, &plan),
+              .rest = c10_joint_policy(&behind)};
     const mr_online policy = {.self = &p,
                               .alloc = pool_alloc,
                               .free = pool_free,
@@ -107,7 +142,7 @@ static mr_status place(mr_ctx *ctx, const void *params, const mr_schedule *in, m
 const mr_strategy mr_strategy_stalloc = {
     .name = "stalloc",
     .summary = "STAlloc: planned places for requests that recur, PyTorch's allocator behind",
-    .source = "STAlloc (github.com/infinigence/STAlloc, 2025), group and dynamic-only",
+    .source = "STAlloc (github.com/infinigence/STAlloc, 2025), static-algo group",
     .params = params_table,
     .params_size = sizeof(settings),
     .clairvoyant = true,

@@ -47,4 +47,23 @@ void stalloc_find(mr_ctx *ctx, stalloc_plan *plan);
 /* Chooses offsets: what is always there end to end, the rest in layers of one size. */
 void stalloc_pack(mr_ctx *ctx, stalloc_plan *plan);
 
+typedef struct stalloc_guest {
+    uint64_t offset, bytes;
+} stalloc_guest;
+
+typedef struct stalloc_guests { /* dynamic requests in the pool */
+    mr_ctx *ctx;
+    const stalloc_plan *plan;
+    uint32_t *order; /* items by offset */
+    bool *used;      /* by item: is it there?  Kept by whoever places it */
+    uint32_t *met;   /* by item: the last request that it comes in the life of */
+    MR_VEC(stalloc_guest) guests; /* by offset */
+} stalloc_guests;
+
+stalloc_guests stalloc_guests_make(mr_ctx *ctx, const stalloc_plan *plan);
+/* An idle part for as long as the request stays; false for none. */
+bool stalloc_guests_find(stalloc_guests *g, uint32_t request, uint64_t *offset);
+void stalloc_guests_add(stalloc_guests *g, uint64_t offset, uint64_t bytes);
+void stalloc_guests_remove(stalloc_guests *g, uint64_t offset);
+
 #endif
