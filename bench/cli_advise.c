@@ -151,19 +151,15 @@ static mr_status put_alone(mr_ctx *ctx, const char *place, const ways *list, spe
     return MR_OK;
 }
 
-/* What was asked for and cannot be is told, what is tried anyway is left out. */
-static mr_status check_asked(mr_ctx *ctx, const mr_args *args, const char *setting,
-                             const mr_cell *cell)
+static bool is_asked(const mr_args *args, const char *setting)
 {
-    bool asked = false;
     for (uint32_t i = 0; i < args->with.n; i++)
-        asked |= strcmp(args->with.at[i], setting) == 0;
-    if (!asked || !cell->failure.status) return MR_OK;
-    ctx->failure = cell->failure;
-    return cell->failure.status;
+        if (strcmp(args->with.at[i], setting) == 0) return true;
+    return false;
 }
 
-/* Leaves those in the ways that change something, on memory without limit. */
+/* Leaves those in the ways that change something, on memory without limit.  What was asked for
+ * stays anyway, and is told where it cannot be. */
 static mr_status try_alone(mr_ctx *ctx, const char *place, ways *list, mr_advice *out)
 {
     specs *alone = MR_NEW(ctx, specs);
@@ -177,8 +173,12 @@ static mr_status try_alone(mr_ctx *ctx, const char *place, ways *list, mr_advice
     for (uint32_t w = 0; w < list->n; w++) {
         mr_words left = {0};
         for (uint32_t i = 0; i < list->at[w].n; i++) {
-            MR_TRY(check_asked(ctx, out->args, list->at[w].at[i], &way[i]));
-            if (changes(&way[i], cells) && !is_needless(way, i))
+            const bool asked = is_asked(out->args, list->at[w].at[i]);
+            if (asked && way[i].failure.status) {
+                ctx->failure = way[i].failure;
+                return way[i].failure.status;
+            }
+            if (asked || (changes(&way[i], cells) && !is_needless(way, i)))
                 MR_PUSH(ctx, &left, list->at[w].at[i]);
         }
         for (uint32_t i = 0; i < left.n; i++) MR_PUSH(ctx, &out->settings, left.at[i]);
