@@ -212,14 +212,14 @@ static const specs *choose_specs(mr_ctx *ctx, const char *place, const mr_words 
 {
     static const char *const others[] = {"max_split_size_mb=128", "roundup_power2_divisions=8",
                                          "garbage_collection_threshold=0.8"};
-    const char *expandable = mr_spec_extended(ctx, place, "expandable_segments=True");
+    const char *expandable = mr_spec_with(ctx, place, "expandable_segments=True");
     specs *out = MR_NEW(ctx, specs);
     for (uint32_t i = 0; i < rewrites->n; i++) {
         add_spec(ctx, rewrites->at[i], place, out);
         add_spec(ctx, rewrites->at[i], expandable, out);
     }
     for (size_t i = 0; i < MR_COUNT(others); i++)
-        add_spec(ctx, "", mr_spec_extended(ctx, place, others[i]), out);
+        add_spec(ctx, "", mr_spec_with(ctx, place, others[i]), out);
     return out;
 }
 

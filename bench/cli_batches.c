@@ -68,8 +68,8 @@ void mr_largest_batches(mr_ctx *ctx, mr_advice *a)
     const char *batch = a->scene->trace.about[MR_ABOUT_batch];
     uint64_t first;
     a->growth = MR_NEW_N(ctx, mr_growth, a->n);
-    if (a->scene->capacity == UINT64_MAX || a->scene->is_part || !batch || !mr_parse_size(batch, &first) || !first)
-        return;
+    if (a->scene->capacity == UINT64_MAX || a->scene->is_part) return;
+    if (!batch || !mr_parse_size(batch, &first) || !first) return;
     range *ranges = MR_NEW_N(ctx, range, a->n);
     for (int i = 0; i < ROUNDS && try_next(ctx, a, first, ranges); i++) continue;
     for (uint32_t i = 0; i < a->n; i++) a->with_batches |= a->growth[i].batch != 0;

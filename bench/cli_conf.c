@@ -30,6 +30,19 @@ const char *mr_spec_extended(mr_ctx *ctx, const char *spec, const char *arg)
     return mr_printf(ctx, "%s%c%s", spec, strchr(spec, ':') ? ',' : ':', arg);
 }
 
+const char *mr_spec_with(mr_ctx *ctx, const char *spec, const char *arg)
+{
+    const size_t name = strcspn(arg, "=") + 1;
+    const char *at = strchr(spec, ':');
+    while (at && strncmp(at + 1, arg, name) != 0) {
+        at += 1 + option_length(at + 1);
+        if (!*at) at = NULL;
+    }
+    if (!at) return mr_spec_extended(ctx, spec, arg);
+    const char *rest = at + 1 + option_length(at + 1);
+    return mr_printf(ctx, "%s%s%s", mr_strndup(ctx, spec, (size_t)(at + 1 - spec)), arg, rest);
+}
+
 static bool is_spec(mr_ctx *ctx, const char *text)
 {
     mr_spec spec;

@@ -227,6 +227,8 @@ mr_status mr_conf_spec(mr_ctx *ctx, const char *conf, const char **out);
 const char *mr_conf_spec_recorded(mr_ctx *ctx, const char *conf);
 /* "spec:arg", or "spec,arg" where it has one */
 const char *mr_spec_extended(mr_ctx *ctx, const char *spec, const char *arg);
+/* The same, where the option may be set already: then with this value instead. */
+const char *mr_spec_with(mr_ctx *ctx, const char *spec, const char *arg);
 /* Releases 2.x of PyTorch that may have made the recording; false when it says nothing. */
 bool mr_scene_releases(const mr_trace *trace, unsigned *oldest, unsigned *newest);
 /* A sentence where a spec names no release and is of another than the recording; else NULL. */
