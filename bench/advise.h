@@ -9,6 +9,9 @@
 
 #include "compare.h"
 
+/* Samples; larger batches are not looked for, and are no step that anybody asks for. */
+#define MR_LARGEST_BATCH 65536
+
 typedef struct mr_growth { /* of a row, with as many samples as the memory takes */
     uint64_t batch;        /* 0: none fits, or that is not known */
     mr_cell cell;

@@ -174,10 +174,9 @@ static mr_status try_alone(mr_ctx *ctx, const char *place, ways *list, mr_advice
         mr_words left = {0};
         for (uint32_t i = 0; i < list->at[w].n; i++) {
             const bool asked = is_asked(out->args, list->at[w].at[i]);
-            if (asked && way[i].failure.status) {
-                ctx->failure = way[i].failure;
-                return way[i].failure.status;
-            }
+            if (asked && way[i].failure.status)
+                return mr_fail(ctx, way[i].failure.status, "--with %s: %s", list->at[w].at[i],
+                               way[i].failure.text);
             if (asked || (changes(&way[i], cells) && !is_needless(way, i)))
                 MR_PUSH(ctx, &left, list->at[w].at[i]);
         }

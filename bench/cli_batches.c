@@ -8,7 +8,6 @@
 #include "advise.h"
 
 enum { ROUNDS = 40 };
-#define LARGEST 65536 /* samples; a step that takes more is not what anybody asks for */
 
 typedef struct range {
     uint64_t low;  /* fits; 0: nothing known to */
@@ -23,7 +22,7 @@ static uint64_t next_of(const range *r, uint64_t first)
 
 static bool is_found(const range *r)
 {
-    return r->low >= LARGEST || (r->high && r->high - r->low <= 1);
+    return r->low >= MR_LARGEST_BATCH || (r->high && r->high - r->low <= 1);
 }
 
 static mr_cell with_batch(mr_ctx *ctx, const mr_advice *a, uint32_t row, uint64_t samples)

@@ -45,6 +45,12 @@ static void put_recorded(mr_ctx *ctx, const mr_advice *a, mr_sink *sink)
 
 /* ---- the front --------------------------------------------------------------------------- */
 
+static const char *show_batch(mr_ctx *ctx, uint64_t batch)
+{
+    return mr_printf(ctx, "%" PRIu64 "%s", batch,
+                     batch < MR_LARGEST_BATCH ? "" : " or more");
+}
+
 /* How many samples a part of a step takes in is not known. */
 static bool tells_rate(const mr_advice *a)
 {
@@ -64,7 +70,7 @@ static void put_row(mr_ctx *ctx, const mr_advice *a, uint32_t row, mr_table *tab
     if (tells_rate(a)) MR_PUSH(ctx, &table->cells, mr_show_value(ctx, MR_PER_S, m->throughput));
     if (a->with_batches) {
         const mr_growth *g = &a->growth[row];
-        MR_PUSH(ctx, &table->cells, g->batch ? mr_printf(ctx, "%" PRIu64, g->batch) : "-");
+        MR_PUSH(ctx, &table->cells, g->batch ? show_batch(ctx, g->batch) : "-");
         MR_PUSH(ctx, &table->cells,
                 g->batch ? mr_show_value(ctx, MR_PER_S, g->cell.metrics.throughput) : "-");
     }
@@ -124,7 +130,8 @@ static void put_choices(mr_ctx *ctx, const mr_advice *a, mr_hows *hows, mr_sink 
     add_choice(ctx, "least memory", &a->rows[a->n - 1], "", &table, hows);
     if (a->with_batches) {
         const uint32_t most = most_samples(a);
-        const char *with = mr_printf(ctx, ", with batch %" PRIu64, a->growth[most].batch);
+        const char *with = mr_printf(ctx, ", with batch %s",
+                                     show_batch(ctx, a->growth[most].batch));
         add_choice(ctx, "most samples", &a->rows[most], with, &table, hows);
     }
     mr_table_rows(ctx, &table, "", sink);
