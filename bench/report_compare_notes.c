@@ -49,7 +49,8 @@ static void put_error(mr_ctx *ctx, const mr_scene *scene, mr_sink *sink)
     if (!scene->trace.ops.n) return;
     mr_sink_print(sink, "Times are ");
     if (!is_modelled(&scene->trace))
-        mr_sink_print(sink, "made of what the recording measured.\n");
+        mr_sink_print(sink, "made of what the recording measured; what a rewrite adds is "
+                            "modelled.\n");
     else if (!checked.n) mr_sink_print(sink, "modelled, unchecked on this device.\n");
     else
         mr_sink_print(sink,

@@ -117,7 +117,7 @@ static mr_status unbind(void *self, mr_ctx *ctx, uint32_t storage)
 
 static uint64_t device_ns(const model *m, const mr_op *op, const mr_work *work)
 {
-    const bool added = op->moves || op->engine != MR_ENGINE_compute;
+    const bool added = op->added || op->moves || op->engine != MR_ENGINE_compute;
     if (op->ns) return op->ns;
     return m->trace->has & MR_HAS_TIMES && !added ? 0 : mr_device_ns(m->device, work);
 }

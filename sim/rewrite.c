@@ -327,7 +327,8 @@ uint32_t mr_rewrite_new_number(mr_rewrite *r, uint32_t like, const char *dtype, 
 
 uint32_t mr_rewrite_new_op(mr_rewrite *r, const mr_op *op)
 {
-    const mr_op copy = *op;
+    mr_op copy = *op;
+    copy.added = op->again == MR_NONE;
     MR_PUSH(r->ctx, &r->out->ops, copy);
     emit(r, MR_RUN, r->out->ops.n - 1);
     return r->out->ops.n - 1;

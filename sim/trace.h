@@ -159,9 +159,10 @@ typedef struct mr_op {
      * sums: adds its second input, a value's part, to what its first input holds of the parts
      * before, or behind; after all of them that is the whole value.
      * cuts: its results are the parts of what it reads, one after another.
-     * joins: its inputs are all parts of a value, one after another, its result is the whole. */
+     * joins: its inputs are all parts of a value, one after another, its result is the whole.
+     * added: no recording had it, so that nobody measured how long it takes. */
     uint32_t part, origin;
-    bool moves, sums, cuts, joins;
+    bool moves, sums, cuts, joins, added;
 } mr_op;
 
 /* ---- events ------------------------------------------------------------------------------ */
