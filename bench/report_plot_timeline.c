@@ -130,7 +130,7 @@ static void write_panel(const mr_figure *figure, uint32_t p, const bool *roles, 
 #define MARKS_MOST 60   /* lines in one panel */
 #define LINE_ROOM 0.006 /* parts of the width between two lines, and two texts */
 #define LETTER 0.0095   /* part of the width that a letter takes */
-#define MARGIN 0.03     /* the same beside a panel, into which a text may reach */
+#define MARGIN 0.02     /* the same beside a panel, into which a text may reach */
 
 typedef struct marker { /* of one row of texts */
     mr_head *head;

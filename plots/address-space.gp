@@ -41,7 +41,7 @@ colour(none) = column("hue") < 1 ? mix(held, paper, share(0)) \
 eval canvas(high)
 set output OUT
 set xrange [x_low / x_unit:x_high / x_unit]
-set yrange [0:(marks ? 1 + 20.0 / each : 1.02) * y_high / unit]
+set yrange [0:(marks ? 1 + 28.0 / each : 1.02) * y_high / unit]
 set grid noxtics noytics
 set xtics step_of((x_high - x_low) / x_unit, 6 * across / 440.0)
 seen(what) = strcol("what") eq what && column("panel") == p
