@@ -46,7 +46,10 @@ static void open_log(log_file *log, const char *name)
     const char *path = mr_printf(&log->ctx, SHARED "/recordings/dtr-logs/%s.log.gz", name);
     FILE *file = fopen(path, "rb");
     log->there = file != NULL;
-    if (!file) return;
+    if (!file) {
+        mr_ctx_clear(&log->ctx);
+        return;
+    }
     fclose(file);
     if (mr_recording_read(&log->ctx, path, NULL, &log->trace)
         || dtr_program_make(&log->ctx, &log->trace, DTR_COPIES, &log->program)) {
