@@ -126,6 +126,82 @@ TEST(large_boxes_first_and_then_the_rest_is_a_layout)
     }
 }
 
+/* Lives and sizes drawn evenly: nothing to hold on to. */
+static plan_problem even(mr_ctx *ctx, uint64_t seed, uint32_t n)
+{
+    uint64_t state = seed + 1;
+    plan_problem problem = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        plan_buffer b = {.name = mr_printf(ctx, "%u", i), .align = 1, .fixed = PLAN_ANYWHERE};
+        b.lower = below(&state, n);
+        b.upper = b.lower + 1 + below(&state, n / 10);
+        b.bytes = 1 + below(&state, 1000);
+        plan_add(ctx, &problem, &b);
+    }
+    if (plan_prepare(ctx, &problem)) TEST_FAIL("%s", ctx->failure.text);
+    return problem;
+}
+
+static uint64_t dive_height(mr_ctx *ctx, const plan_field *field, uint32_t key, bool sparing)
+{
+    uint32_t *rank = MR_NEW_N(ctx, uint32_t, field->n);
+    plan_dive_key(ctx, field, key, rank);
+    return plan_dive(plan_diver_new(ctx, field, sparing), rank, UINT64_MAX - 1,
+                     MR_NEW_N(ctx, uint64_t, field->n));
+}
+
+/* What it is for: on such problems it comes nearer to the load than any other dive, by a fifth. */
+TEST(a_sparing_dive_loses_less_than_the_others)
+{
+    enum { LONGEST_FIRST = 4 };
+    uint64_t spared = 0, lost = 0;
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        mr_ctx ctx = {0};
+        const plan_problem problem = even(&ctx, seed, 1500);
+        plan_field field;
+        uint64_t least = UINT64_MAX;
+        plan_field_make(&ctx, &problem, &field);
+        for (uint32_t key = 0; key < PLAN_KEYS; key++) {
+            const uint64_t height = dive_height(&ctx, &field, key, false);
+            if (height < least) least = height;
+        }
+        lost += least - field.load;
+        spared += dive_height(&ctx, &field, LONGEST_FIRST, true) - field.load;
+        mr_ctx_clear(&ctx);
+    }
+    CHECK(spared < lost * 9 / 10);
+}
+
+TEST(needs_are_those_that_a_walk_over_all_sections_finds)
+{
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        mr_ctx ctx = {0};
+        uint64_t state = seed + 9;
+        const plan_problem problem = even(&ctx, seed, 20 + (uint32_t)seed);
+        plan_field field;
+        plan_field_make(&ctx, &problem, &field);
+        plan_need *need = plan_need_new(&ctx, &field);
+        uint64_t *plain = MR_NEW_N(&ctx, uint64_t, field.sections);
+        for (uint32_t i = 0; i < field.n; i++)
+            for (uint32_t s = field.boxes[i].from; s < field.boxes[i].to; s++)
+                plain[s] += field.boxes[i].size;
+        plan_need_begin(need);
+        for (uint32_t turn = 0; turn < 60; turn++) {
+            const uint32_t from = below(&state, field.sections);
+            const uint32_t to = from + 1 + below(&state, field.sections - from);
+            uint64_t most = turn % 4 ? 0 : plain[from], wanted = most;
+            uint32_t found = MR_NONE;
+            for (uint32_t s = from; s < to; s++)
+                if (plain[s] > wanted) wanted = plain[found = s];
+            CHECK_EQ(plan_need_most(need, from, to, &most), found);
+            CHECK_EQ(most, wanted);
+            plan_need_lose(need, from, to, turn);
+            for (uint32_t s = from; s < to; s++) plain[s] += turn;
+        }
+        mr_ctx_clear(&ctx);
+    }
+}
+
 /* Blocks of a few large buffers among many small ones, again and again: no dive of all comes
  * closer than half a percent. */
 TEST(a_large_problem_is_packed_closely)
