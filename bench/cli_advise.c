@@ -92,34 +92,24 @@ static mr_status choose_ways(mr_ctx *ctx, const mr_args *args, ways *out)
     return MR_OK;
 }
 
-typedef MR_VEC(mr_spec) specs;
-
 /* Of the release of a recording there may be no such option; then it is not tried. */
-static void add_spec(mr_ctx *ctx, const char *rewrites, const char *place, specs *out)
+static void add_spec(mr_ctx *ctx, const char *rewrites, const char *place, mr_specs *out)
 {
-    mr_spec spec;
+    const mr_failure before = ctx->failure;
     const char *text = mr_printf(ctx, "%s%s%s", rewrites, *rewrites ? "/" : "", place);
-    if (mr_scene_spec(ctx, text, &spec) != MR_OK) return;
-    for (uint32_t i = 0; i < out->n; i++)
-        if (strcmp(out->at[i].text, spec.text) == 0) return;
-    MR_PUSH(ctx, out, spec);
+    if (mr_specs_add(ctx, text, out) != MR_OK) ctx->failure = before;
 }
 
 /* ---- settings alone ---------------------------------------------------------------------- */
 
 static mr_cell *compute(mr_ctx *ctx, const mr_advice *advice, uint64_t capacity,
-                        const specs *list)
+                        const mr_specs *list)
 {
-    mr_scene *one = MR_NEW(ctx, mr_scene);
-    *one = *advice->scene;
-    one->cuda_device_count = 1;
-    one->capacity = capacity;
-    mr_comparison c = {.scene = one, .specs = list->n};
-    c.cells = MR_NEW_N(ctx, mr_cell, list->n);
-    for (uint32_t i = 0; i < list->n; i++)
-        c.cells[i] = (mr_cell){.spec = &list->at[i], .cuda_device = advice->cuda_device};
-    mr_compare(ctx, &c, (uint32_t)advice->args->jobs);
-    return c.cells;
+    mr_scene scene = *advice->scene;
+    scene.capacity = capacity;
+    return mr_compare_specs(ctx, &scene, advice->cuda_device, list, false,
+                            (uint32_t)advice->args->jobs)
+        .cells;
 }
 
 static bool changes(const mr_cell *cell, const mr_cell *recorded)
@@ -137,7 +127,7 @@ static bool is_needless(const mr_cell *way, uint32_t i)
     return false;
 }
 
-static mr_status put_alone(mr_ctx *ctx, const char *place, const ways *list, specs *out)
+static mr_status put_alone(mr_ctx *ctx, const char *place, const ways *list, mr_specs *out)
 {
     mr_spec spec;
     MR_TRY(mr_scene_spec(ctx, place, &spec));
@@ -162,7 +152,7 @@ static bool is_asked(const mr_args *args, const char *setting)
  * stays anyway, and is told where it cannot be. */
 static mr_status try_alone(mr_ctx *ctx, const char *place, ways *list, mr_advice *out)
 {
-    specs *alone = MR_NEW(ctx, specs);
+    mr_specs *alone = MR_NEW(ctx, mr_specs);
     MR_TRY(put_alone(ctx, place, list, alone));
     const mr_cell *cells = compute(ctx, out, UINT64_MAX, alone), *way = cells + 1;
     out->recorded = cells[0];
@@ -207,12 +197,12 @@ static mr_words combine(mr_ctx *ctx, const ways *list)
 
 /* The one option that helps most alone, with every combination; others that people try with the
  * step as it is. */
-static const specs *choose_specs(mr_ctx *ctx, const char *place, const mr_words *rewrites)
+static const mr_specs *choose_specs(mr_ctx *ctx, const char *place, const mr_words *rewrites)
 {
     static const char *const others[] = {"max_split_size_mb=128", "roundup_power2_divisions=8",
                                          "garbage_collection_threshold=0.8"};
     const char *expandable = mr_spec_with(ctx, place, "expandable_segments=True");
-    specs *out = MR_NEW(ctx, specs);
+    mr_specs *out = MR_NEW(ctx, mr_specs);
     for (uint32_t i = 0; i < rewrites->n; i++) {
         add_spec(ctx, rewrites->at[i], place, out);
         add_spec(ctx, rewrites->at[i], expandable, out);
@@ -236,7 +226,7 @@ static const mr_cell *find_simplest(const mr_cell *cells, uint32_t n)
 }
 
 /* Where nothing fits: what comes nearest. */
-static void find_least(mr_ctx *ctx, const specs *all, mr_advice *out)
+static void find_least(mr_ctx *ctx, const mr_specs *all, mr_advice *out)
 {
     const mr_cell *cells = compute(ctx, out, UINT64_MAX, all);
     out->least = out->recorded;
@@ -253,7 +243,7 @@ mr_status mr_advise(mr_ctx *ctx, mr_advice *out)
     MR_TRY(choose_ways(ctx, out->args, &list));
     MR_TRY(try_alone(ctx, place, &list, out));
     const mr_words rewrites = combine(ctx, &list);
-    const specs *all = choose_specs(ctx, place, &rewrites);
+    const mr_specs *all = choose_specs(ctx, place, &rewrites);
     const mr_cell *cells = compute(ctx, out, out->scene->capacity, all);
     mr_cell *fitting = MR_NEW_N(ctx, mr_cell, all->n);
     out->tried = all->n;

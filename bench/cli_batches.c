@@ -39,9 +39,7 @@ static mr_cell with_batch(mr_ctx *ctx, const mr_advice *a, uint32_t row, uint64_
 /* Tries the next batch of each row that is not found yet; how many there are. */
 static uint32_t try_next(mr_ctx *ctx, const mr_advice *a, uint64_t first, range *ranges)
 {
-    mr_scene one = *a->scene;
-    one.cuda_device_count = 1;
-    mr_comparison c = {.scene = &one};
+    mr_comparison c = {.scene = mr_scene_alone(ctx, a->scene)};
     uint64_t *tried = MR_NEW_N(ctx, uint64_t, a->n);
     uint32_t *rows = MR_NEW_N(ctx, uint32_t, a->n);
     c.cells = MR_NEW_N(ctx, mr_cell, a->n);

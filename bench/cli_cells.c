@@ -161,3 +161,14 @@ void mr_compare(mr_ctx *ctx, mr_comparison *comparison, uint32_t jobs)
     pthread_mutex_destroy(&q.lock);
     mr_watch_finish(q.watch);
 }
+
+mr_comparison mr_compare_specs(mr_ctx *ctx, const mr_scene *scene, uint32_t cuda_device,
+                               const mr_specs *specs, bool fit, uint32_t jobs)
+{
+    mr_comparison c = {.scene = mr_scene_alone(ctx, scene), .specs = specs->n, .fit = fit};
+    c.cells = MR_NEW_N(ctx, mr_cell, specs->n);
+    for (uint32_t i = 0; i < specs->n; i++)
+        c.cells[i] = (mr_cell){.spec = &specs->at[i], .cuda_device = cuda_device};
+    mr_compare(ctx, &c, jobs);
+    return c;
+}

@@ -25,11 +25,6 @@ static const char *without_blanks(mr_ctx *ctx, const char *text)
     return copy;
 }
 
-const char *mr_spec_extended(mr_ctx *ctx, const char *spec, const char *arg)
-{
-    return mr_printf(ctx, "%s%c%s", spec, strchr(spec, ':') ? ',' : ':', arg);
-}
-
 const char *mr_spec_with(mr_ctx *ctx, const char *spec, const char *arg)
 {
     const size_t name = strcspn(arg, "=") + 1;
@@ -38,7 +33,7 @@ const char *mr_spec_with(mr_ctx *ctx, const char *spec, const char *arg)
         at += 1 + option_length(at + 1);
         if (!*at) at = NULL;
     }
-    if (!at) return mr_spec_extended(ctx, spec, arg);
+    if (!at) return mr_printf(ctx, "%s%c%s", spec, strchr(spec, ':') ? ',' : ':', arg);
     const char *rest = at + 1 + option_length(at + 1);
     return mr_printf(ctx, "%s%s%s", mr_strndup(ctx, spec, (size_t)(at + 1 - spec)), arg, rest);
 }
@@ -64,7 +59,7 @@ const char *mr_conf_spec_recorded(mr_ctx *ctx, const char *conf)
         char *option = mr_strndup(ctx, at, n);
         char *colon = strchr(option, ':');
         if (colon) *colon = '=';
-        if (n) spec = mr_spec_extended(ctx, spec, option);
+        if (n) spec = mr_spec_with(ctx, spec, option);
         at += n + (at[n] == ',');
     }
     return is_spec(ctx, spec) ? spec : whole(ctx, text);

@@ -237,6 +237,16 @@ mr_status mr_scene_spec_asked(mr_ctx *ctx, const char *text, mr_spec *out)
     return mr_scene_spec(ctx, text, out);
 }
 
+mr_status mr_specs_add(mr_ctx *ctx, const char *text, mr_specs *list)
+{
+    mr_spec spec;
+    MR_TRY(mr_scene_spec(ctx, text, &spec));
+    for (uint32_t i = 0; i < list->n; i++)
+        if (strcmp(list->at[i].text, spec.text) == 0) return MR_OK;
+    MR_PUSH(ctx, list, spec);
+    return MR_OK;
+}
+
 mr_status mr_scene_specs(mr_ctx *ctx, const mr_args *args, uint32_t first, mr_words *out)
 {
     *out = (mr_words){0};
@@ -305,7 +315,7 @@ const char *mr_scene_release_note(mr_ctx *ctx, const mr_trace *trace, const mr_s
 const char *mr_scene_with_release(mr_ctx *ctx, const char *spec, unsigned minor)
 {
     if (minor == newest_modelled()) return spec;
-    return mr_spec_extended(ctx, spec, mr_printf(ctx, "version=2.%u", minor));
+    return mr_spec_with(ctx, spec, mr_printf(ctx, "version=2.%u", minor));
 }
 
 static const char *with_newest(mr_ctx *ctx, const mr_trace *trace, const char *spec)
@@ -329,7 +339,15 @@ const char *mr_scene_recorded_spec(mr_ctx *ctx, const mr_trace *trace)
 const char *mr_scene_pytorch_spec(mr_ctx *ctx, const mr_trace *trace, const char *option)
 {
     const char *spec = "pytorch";
-    return with_newest(ctx, trace, option ? mr_spec_extended(ctx, spec, option) : spec);
+    return with_newest(ctx, trace, option ? mr_spec_with(ctx, spec, option) : spec);
+}
+
+const mr_scene *mr_scene_alone(mr_ctx *ctx, const mr_scene *scene)
+{
+    mr_scene *one = MR_NEW(ctx, mr_scene);
+    *one = *scene;
+    one->cuda_device_count = 1;
+    return one;
 }
 
 mr_question mr_scene_question(const mr_scene *scene, const mr_spec *spec, uint32_t cuda_device)

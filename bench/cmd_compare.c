@@ -19,21 +19,8 @@ static void default_specs(mr_ctx *ctx, const mr_trace *trace, mr_words *out)
     MR_PUSH(ctx, out, "native");
 }
 
-typedef MR_VEC(mr_spec) specs;
-
-/* The same pipeline is one row, however often and in whatever spelling it is asked for. */
-static mr_status add_spec(mr_ctx *ctx, const char *text, specs *out)
-{
-    mr_spec spec;
-    MR_TRY(mr_scene_spec(ctx, text, &spec));
-    for (uint32_t i = 0; i < out->n; i++)
-        if (strcmp(out->at[i].text, spec.text) == 0) return MR_OK;
-    MR_PUSH(ctx, out, spec);
-    return MR_OK;
-}
-
 static mr_status choose_specs(mr_ctx *ctx, const mr_args *args, const mr_trace *trace,
-                              specs *out)
+                              mr_specs *out)
 {
     mr_words words;
     MR_TRY(mr_scene_specs(ctx, args, 1, &words));
@@ -44,8 +31,8 @@ static mr_status choose_specs(mr_ctx *ctx, const mr_args *args, const mr_trace *
         for (uint32_t i = 0; i < words.n; i++) MR_PUSH(ctx, &chosen, words.at[i]);
         words = chosen;
     }
-    for (uint32_t i = 0; i < words.n; i++) MR_TRY(add_spec(ctx, words.at[i], out));
-    return add_spec(ctx, "bound", out); /* there is always a row that nobody beats */
+    for (uint32_t i = 0; i < words.n; i++) MR_TRY(mr_specs_add(ctx, words.at[i], out));
+    return mr_specs_add(ctx, "bound", out); /* there is always a row that nobody beats */
 }
 
 static mr_status write_comparison(mr_ctx *ctx, const mr_args *args, const mr_comparison *c)
@@ -99,7 +86,7 @@ static void hold_to(mr_ctx *ctx, const mr_comparison *c, uint64_t most, int *ans
 static mr_status run(mr_ctx *ctx, const mr_args *args, int *answer)
 {
     mr_scene scene;
-    specs chosen = {0};
+    mr_specs chosen = {0};
     MR_TRY(mr_output_check(ctx, args->words.at[0], args->output));
     MR_TRY(mr_scene_read(ctx, args, &scene));
     mr_scene_repeat(args, &scene);

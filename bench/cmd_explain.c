@@ -19,19 +19,11 @@ static const char *const options_of_pytorch[] = {
     "expandable_segments=True", "max_split_size_mb=64", "max_split_size_mb=256",
     "roundup_power2_divisions=4", "roundup_power2_divisions=16"};
 
-typedef MR_VEC(mr_spec) specs;
-
-/* What cannot be written or repeats another is no candidate. */
-static void try_spec(mr_ctx *ctx, const char *text, specs *out)
+/* What cannot be written is no candidate. */
+static void try_spec(mr_ctx *ctx, const char *text, mr_specs *out)
 {
-    mr_spec spec;
     const mr_failure before = ctx->failure;
-    const mr_status status = mr_scene_spec(ctx, text, &spec);
-    ctx->failure = before;
-    if (status != MR_OK) return;
-    for (uint32_t i = 0; i < out->n; i++)
-        if (strcmp(out->at[i].text, spec.text) == 0) return;
-    MR_PUSH(ctx, out, spec);
+    if (mr_specs_add(ctx, text, out) != MR_OK) ctx->failure = before;
 }
 
 /* "inplace+checkpoint:sqrt/" of the spec, "" when it has no rewrites. */
@@ -46,7 +38,7 @@ static const char *rewrites_of(mr_ctx *ctx, const mr_spec *spec)
 }
 
 static void choose_candidates(mr_ctx *ctx, const mr_trace *trace, const mr_spec *spec,
-                              specs *out)
+                              mr_specs *out)
 {
     const char *rewrites = rewrites_of(ctx, spec);
     const char *place = spec->text + strlen(rewrites);
@@ -54,8 +46,8 @@ static void choose_candidates(mr_ctx *ctx, const mr_trace *trace, const mr_spec 
     if (strcmp(spec->place.strategy->name, "pytorch") == 0)
         for (size_t i = 0; i < MR_COUNT(options_of_pytorch); i++)
             try_spec(ctx,
-                     mr_printf(ctx, "%s%c%s", spec->text, strchr(place, ':') ? ',' : ':',
-                               options_of_pytorch[i]),
+                     mr_printf(ctx, "%s%s", rewrites,
+                               mr_spec_with(ctx, place, options_of_pytorch[i])),
                      out);
     for (size_t i = 0; mr_strategies[i]; i++) {
         const char *name = mr_strategies[i]->name;
@@ -69,20 +61,6 @@ static void choose_candidates(mr_ctx *ctx, const mr_trace *trace, const mr_spec 
                      mr_printf(ctx, "%s%s%s", mr_strategies[i]->name, *rewrites ? "+" : "/",
                                spec->text),
                      out);
-}
-
-static mr_comparison try_all(mr_ctx *ctx, const mr_args *args, const mr_scene *scene,
-                             const specs *list, uint32_t cuda_device)
-{
-    mr_scene *one = MR_NEW(ctx, mr_scene);
-    *one = *scene;
-    one->cuda_device_count = 1;
-    mr_comparison c = {.scene = one, .specs = list->n, .fit = true};
-    c.cells = MR_NEW_N(ctx, mr_cell, list->n);
-    for (uint32_t i = 0; i < list->n; i++)
-        c.cells[i] = (mr_cell){.spec = &list->at[i], .cuda_device = cuda_device};
-    mr_compare(ctx, &c, (uint32_t)args->jobs);
-    return c;
 }
 
 /* ---- what came of it --------------------------------------------------------------------- */
@@ -195,7 +173,7 @@ static mr_status explain(mr_ctx *ctx, const mr_args *args, const mr_scene *scene
     const mr_question question = mr_scene_question(scene, spec, device);
     mr_answer *answer = MR_NEW(ctx, mr_answer);
     mr_moment moment;
-    specs candidates = {0};
+    mr_specs candidates = {0};
     const char *release = mr_scene_release_note(ctx, &scene->trace, spec);
     MR_TRY(mr_scene_evaluate(ctx, &question, answer));
     mr_moment_find(ctx, scene, spec, answer, &moment);
@@ -204,7 +182,8 @@ static mr_status explain(mr_ctx *ctx, const mr_args *args, const mr_scene *scene
     mr_report_moment(ctx, &moment, args, sink);
     put_remarks(&answer->trace, sink);
     choose_candidates(ctx, &scene->trace, spec, &candidates);
-    const mr_comparison tried = try_all(ctx, args, scene, &candidates, device);
+    const mr_comparison tried =
+        mr_compare_specs(ctx, scene, device, &candidates, true, (uint32_t)args->jobs);
     put_tried(ctx, &moment, spec, &tried, sink);
     put_hows(ctx, spec, &tried, sink);
     return MR_OK;

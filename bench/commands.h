@@ -219,15 +219,18 @@ bool mr_scene_is_idle(const mr_trace *trace, uint32_t cuda_device);
 mr_status mr_scene_spec(mr_ctx *ctx, const char *text, mr_spec *out);
 /* Likewise, of a word of the command line, which may be a file by mistake. */
 mr_status mr_scene_spec_asked(mr_ctx *ctx, const char *text, mr_spec *out);
+typedef MR_VEC(mr_spec) mr_specs;
+
+/* Adds what the list does not have yet, in whatever spelling.  MR_EUSAGE where the text is none. */
+mr_status mr_specs_add(mr_ctx *ctx, const char *text, mr_specs *list);
 /* Specs of the command line from word `first` on, then one for every --alloc-conf. */
 mr_status mr_scene_specs(mr_ctx *ctx, const mr_args *args, uint32_t first, mr_words *out);
 /* pytorch with the text of a PYTORCH_CUDA_ALLOC_CONF as its options; MR_EUSAGE for what PyTorch
  * does not accept, except where a recording says that it did. */
 mr_status mr_conf_spec(mr_ctx *ctx, const char *conf, const char **out);
 const char *mr_conf_spec_recorded(mr_ctx *ctx, const char *conf);
-/* "spec:arg", or "spec,arg" where it has one */
-const char *mr_spec_extended(mr_ctx *ctx, const char *spec, const char *arg);
-/* The same, where the option may be set already: then with this value instead. */
+/* A placement "spec" with "name=value": "spec:arg", or "spec,arg" where it has one; where it has
+ * that already, with this value instead. */
 const char *mr_spec_with(mr_ctx *ctx, const char *spec, const char *arg);
 /* Releases 2.x of PyTorch that may have made the recording; false when it says nothing. */
 bool mr_scene_releases(const mr_trace *trace, unsigned *oldest, unsigned *newest);
@@ -240,6 +243,8 @@ const char *mr_scene_conf_spec(mr_ctx *ctx, const mr_trace *trace);
 const char *mr_scene_recorded_spec(mr_ctx *ctx, const mr_trace *trace);
 /* pytorch of the same release with one option instead; NULL for none. */
 const char *mr_scene_pytorch_spec(mr_ctx *ctx, const mr_trace *trace, const char *option);
+/* The same for one device of the recording, whichever the cells of a comparison name. */
+const mr_scene *mr_scene_alone(mr_ctx *ctx, const mr_scene *scene);
 /* The question for a spec on one device of the recording. */
 mr_question mr_scene_question(const mr_scene *scene, const mr_spec *spec, uint32_t cuda_device);
 

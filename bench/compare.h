@@ -28,6 +28,9 @@ typedef struct mr_comparison {
 
 /* Computes the cells on `jobs` threads.  The result does not depend on their number. */
 void mr_compare(mr_ctx *ctx, mr_comparison *comparison, uint32_t jobs);
+/* All specs on one device of the recording; `fit`: with the smallest capacities. */
+mr_comparison mr_compare_specs(mr_ctx *ctx, const mr_scene *scene, uint32_t cuda_device,
+                               const mr_specs *specs, bool fit, uint32_t jobs);
 
 /* ---- on a device ------------------------------------------------------------------------- */
 

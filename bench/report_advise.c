@@ -142,10 +142,8 @@ static void put_choices(mr_ctx *ctx, const mr_advice *a, mr_hows *hows, mr_sink 
 /* Rows of the front, and after them each with its largest batch. */
 static mr_comparison as_comparison(mr_ctx *ctx, const mr_advice *a)
 {
-    mr_scene *one = MR_NEW(ctx, mr_scene);
-    *one = *a->scene;
-    one->cuda_device_count = 1;
-    mr_comparison c = {.scene = one, .cells = MR_NEW_N(ctx, mr_cell, 2 * (size_t)a->n)};
+    mr_comparison c = {.scene = mr_scene_alone(ctx, a->scene),
+                       .cells = MR_NEW_N(ctx, mr_cell, 2 * (size_t)a->n)};
     for (uint32_t i = 0; i < a->n; i++) c.cells[c.specs++] = a->rows[i];
     for (uint32_t i = 0; i < a->n; i++)
         if (a->growth[i].batch) c.cells[c.specs++] = a->growth[i].cell;
