@@ -16,11 +16,8 @@
 #include <time.h>
 
 #include "format.h"
-#include "rewrite_check.h"
+#include "one_rewrite.h"
 #include "schedule.h"
-#include "spec.h"
-#include "strategies.h"
-#include "trace_check.h"
 
 #define DEEPEST 4  /* rewrites one after another */
 #define SLOW 20    /* seconds of one rewrite that are worth a word */
@@ -47,16 +44,8 @@ static uint32_t draw(uint64_t *state, uint32_t below)
 
 static mr_status applied(mr_ctx *ctx, const char *text, const mr_trace *in, mr_trace *out)
 {
-    mr_spec *spec = MR_NEW(ctx, mr_spec);
-    MR_TRY(mr_spec_parse(ctx, mr_strategies, mr_printf(ctx, "%s/bound", text), spec));
-    const mr_stage *stage = &spec->rewrites.at[0];
-    if (stage->strategy->needs & ~in->has)
-        return mr_fail(ctx, MR_EUNSUPPORTED, "%s needs more than is recorded", text);
-    MR_TRY(stage->strategy->rewrite(ctx, stage->params, in, out));
-    MR_TRY(mr_trace_check(ctx, out));
-    MR_TRY(mr_rewrite_check(ctx, in, out));
-    mr_rewrite_settle(ctx, out);
     mr_schedule schedule;
+    MR_TRY(one_rewrite(ctx, text, in, out));
     return mr_schedule_make(ctx, out, MR_NONE, &schedule);
 }
 

@@ -1,6 +1,7 @@
 /* Every ordered pair of rewrites on a few recordings: a result that passes the referees, or a
  * refusal with a reason; never a broken step.
  */
+#include "one_rewrite.h"
 #include "rewritten.h"
 
 static const char *const recordings[] = {
@@ -30,21 +31,6 @@ static specs all_specs(mr_ctx *ctx)
     return all;
 }
 
-/* One rewrite, looked at by the referees, ready for the next. */
-static mr_status one(mr_ctx *ctx, const char *text, const mr_trace *in, mr_trace *out)
-{
-    mr_spec *spec = MR_NEW(ctx, mr_spec);
-    MR_TRY(mr_spec_parse(ctx, mr_strategies, mr_printf(ctx, "%s/bound", text), spec));
-    const mr_stage *stage = &spec->rewrites.at[0];
-    if (stage->strategy->needs & ~in->has)
-        return mr_fail(ctx, MR_EUNSUPPORTED, "%s needs more", text);
-    MR_TRY(stage->strategy->rewrite(ctx, stage->params, in, out));
-    MR_TRY(mr_trace_check(ctx, out));
-    MR_TRY(mr_rewrite_check(ctx, in, out));
-    mr_rewrite_settle(ctx, out);
-    return MR_OK;
-}
-
 /* How many of them give a result. */
 static uint32_t results_after(const mr_trace *in, const char *file, const char *first,
                               const specs *all)
@@ -53,7 +39,7 @@ static uint32_t results_after(const mr_trace *in, const char *file, const char *
     for (uint32_t i = 0; i < all->n; i++) {
         mr_ctx ctx = {0};
         mr_trace out;
-        const mr_status status = one(&ctx, all->at[i], in, &out);
+        const mr_status status = one_rewrite(&ctx, all->at[i], in, &out);
         n += !status;
         if (status == MR_EINVARIANT)
             TEST_FAIL("%s: %s%s: %s", file, first, all->at[i], ctx.failure.text);
@@ -73,7 +59,7 @@ TEST(no_pair_of_rewrites_breaks_a_step)
         for (uint32_t i = 0; i < all.n; i++) {
             mr_ctx of_first = {0};
             mr_trace first;
-            if (!one(&of_first, all.at[i], &in, &first))
+            if (!one_rewrite(&of_first, all.at[i], &in, &first))
                 results_after(&first, recordings[r], mr_printf(&ctx, "%s+", all.at[i]), &all);
             mr_ctx_clear(&of_first);
         }
